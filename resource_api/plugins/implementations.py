@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,12 +41,7 @@ class Suitability(NamedTuple):
 
 
 class Implementations:
-    """The providers of one provider instance, called as if they were one.
-
-    ``make`` returns the provider of one of ``names``; each is made at its first call. ``required`` is the
-    name that the manifest states for the whole instance, or empty. ``assigned`` returns the name of each resource
-    that states an implementation → that implementation.
-    """
+    """The providers of one provider instance, called as if they were one; each is made at its first call."""
 
     def __init__(
         self,
@@ -57,9 +51,10 @@ class Implementations:
         required: str,
         assigned: Callable[[], Mapping[Name, str]],
     ) -> None:
-        """Begin without any provider made; ``names`` are in the order of preference.
+        """Begin without any provider made; ``make`` makes that of one of ``names``, which are in order of preference.
 
-        ``required``: the user's choice, or "". ``assigned`` returns resource → the provider in its record.
+        ``required``: the implementation that the manifest states for the whole instance, or "". ``assigned`` returns
+        name → implementation of the resources that state one of their own.
         """
         self._definition = definition
         self._names = names
@@ -101,25 +96,29 @@ class Implementations:
 
         One implementation that fails, fails only the names that it manages; a single one is like the provider itself.
         """
-        filtered, assigned = "simple_get_filter" in self._definition.features, self._assigned()
-        by_implementation = self._by_implementation(assigned if names is None else names)
+        assigned = self._assigned()
+        parts: dict[str, list[Name] | None] = {**self._by_implementation(assigned if names is None else names)}
         if names is None:
-            by_implementation.setdefault("", [])  # resources without a declaration are read by the chosen one
+            parts[""] = None  # resources without a declaration are read by the chosen one
+        if len(parts) == 1:  # every row is its own, and its exception is that of the call
+            [(implementation, part)] = parts.items()
+            return self._rows(context, implementation, part)
         rows: list[Resource] = []
-        for implementation, part in by_implementation.items():
-            arguments = [None if names is None and not implementation else part] if filtered else []
-            call = partial(self._call, context, implementation, "get", *arguments)
-            if len(by_implementation) == 1:  # every row is its own, and its exception is that of the call
-                return collect_rows(self._definition, call())
+        for implementation, part in parts.items():
             try:
-                answer = collect_rows(self._definition, call())
+                answer = self._rows(context, implementation, part)
             except Exception as error:
-                if not part:
+                if part is None:
                     raise
-                context.failed(list(part), message=reason(error))
+                context.failed(part, message=reason(error))
                 continue
             rows += (row for row in answer if self._is_managed_by(implementation, row, assigned))
         return rows
+
+    def _rows(self, context: Context, implementation: str, names: Sequence[Name] | None) -> list[Resource]:
+        """Return the rows that one implementation reads: at least those of ``names``, or all for None."""
+        arguments = [names] if "simple_get_filter" in self._definition.features else []
+        return collect_rows(self._definition, self._call(context, implementation, "get", *arguments))
 
     def set(self, context: Context, changes: Mapping[Name, Change], **extra: bool) -> None:
         """Change the resources in their order, for dependent ones: only neighbours with one provider share a call."""
@@ -180,20 +179,22 @@ class Implementations:
         self._call_each("close")
 
     def _call_each(self, method: str) -> None:
-        """Call a method such as ``close`` of each provider that was made; raise the first error after all calls."""
+        """Call a method such as ``close`` of each provider that has it; raise the first error after all calls."""
         errors = []
         for provider in list(self._made.values()):
-            if (call := getattr(provider, method, None)) is not None:
-                try:
+            try:
+                call = getattr(provider, method, None)
+                if call is not None:
                     call()
-                except Exception as error:  # noqa: BLE001 - raised after all calls
-                    errors.append(error)
+            except Exception as error:  # noqa: BLE001 - raised after all calls
+                errors.append(error)
         if errors:
             raise errors[0]
 
     def _by_implementation(self, names: Collection[Name]) -> dict[str, list[Name]]:
         """Return the names by the implementation that their resources state, "" for those that state none."""
-        assigned, names_of = self._assigned(), dict[str, list[object]]()
+        assigned = self._assigned()
+        names_of: dict[str, list[Name]] = {}
         for name in names:
             names_of.setdefault(assigned.get(name, ""), []).append(name)
         return names_of

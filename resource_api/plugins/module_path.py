@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import product
 from typing import TYPE_CHECKING, Final, Self
 
 from resource_api.model.values.start_up import NamedTuple
@@ -161,21 +162,20 @@ class ModulePath:
         Examples: ``types/NAME.yaml``, ``type/NAME.py``, names with capital letters or '-'.
         """
         name = name.lower().replace("-", "_")
-        for directory in self.directories:
-            for folder in ("types", "components", "type", "component"):
-                with suppress(OSError):
-                    for file in sorted(os.listdir(f"{directory}/{folder}")):
-                        right = f"{folder.removesuffix('s')}s/{name}.py"
-                        if file.partition(".")[0].lower().replace("-", "_") == name and f"{folder}/{file}" != right:
-                            return f"{directory}/{folder}/{file}", right
+        folders = product(self.directories, ("types", "components", "type", "component"))
+        for directory, folder in folders:
+            right = f"{folder.removesuffix('s')}s/{name}.py"
+            for file in _listed(f"{directory}/{folder}"):
+                stem = file.partition(".")[0].lower().replace("-", "_")
+                if stem == name and f"{folder}/{file}" != right:
+                    return f"{directory}/{folder}/{file}", right
         return "", ""
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Return every name of a ``kind`` such as ``types``, sorted, without executables, for lists and suggestions."""
         files: set[str] = set()
         for directory in self._all() if installed else self.directories:
-            with suppress(OSError):
-                files.update(os.listdir(f"{directory}/{kind}"))
+            files.update(_listed(f"{directory}/{kind}"))
         suffixes = tuple(filter(None, _SUFFIXES.get(kind, (".py",))))
         return sorted({name.rpartition(".")[0] for name in files if name.endswith(suffixes) and name[0] != "_"})
 
@@ -233,15 +233,19 @@ def _providers_in(directory: str, name: str) -> dict[str, str]:
     """
     path = next(_files([directory], "providers", name), None)
     paths = {} if path is None else {name: path}
-    try:
-        listed = os.listdir(f"{directory}/providers/{name}")
-    except OSError:
-        return paths
-    for file in sorted(listed):
+    for file in _listed(f"{directory}/providers/{name}"):
         path = f"{directory}/providers/{name}/{file}"
         if file[0] not in "_." and (file.endswith(".py") or ("." not in file and os.path.isfile(path))):
             paths.setdefault(file.removesuffix(".py"), path)
     return paths
+
+
+def _listed(directory: str) -> list[str]:
+    """Return the names in a directory, sorted; none where it is missing or cannot be read."""
+    try:
+        return sorted(os.listdir(directory))
+    except OSError:
+        return []
 
 
 def _distribution(directory: str) -> tuple[str, str]:
@@ -257,7 +261,7 @@ def _distributions() -> Iterator[tuple[str, EntryPoint]]:
     """
     from importlib.metadata import entry_points  # slow to import
 
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         spec = None
         with suppress(Exception, SystemExit):  # the outer package may raise anything
             spec = find_spec(point.module)

@@ -210,28 +210,30 @@ class ProviderPool:
 
     def _call_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> object:
         """Call a function of a provider and check its answer. Raise ``ValueError`` with the reason, without secrets."""
-        datatype, run = call.function.datatype, self.run
-        run.log.mask.add(inputs)
-        try:
-            provider = self.instance(call.instance, configured=not call.function.pure)
-            context = Context(self.functions(call.instance).definition, run, answering=True)
-            with process_guard.contained(), context.activate(provider), run.provider_call():
-                answer = getattr(provider, call.name)(context, **copy_resource(inputs))
-        except Exception as error:  # a provider's method may raise anything
-            run.log_traceback(error, str(call))
-            msg = f"function {call} failed: {reason(error)}"
-            if call.function.pure:
-                msg = f"{call}: {_CONCEALED if secret else reason(error)}"
-            raise ValueError(msg) from error
+        datatype, mask = call.function.datatype, self.run.log.mask
+        mask.add(inputs)
+        answer = self._answer_of_function(call, inputs, secret=secret)
         answer = answer if call.function.keeps_secrets else reveal(answer)
         if not datatype.accepts(Sensitive(answer) if datatype.sensitive else answer):
             problem = messages.first_problem(datatype, Sensitive(answer) if secret else answer)
             raise ValueError(f"function {call} must return {datatype.text}: its result {problem}")
-        if not (secret or datatype.sensitive):
-            run.log.mask.add(answer)
-            return answer
-        run.log.mask.add(Sensitive(answer))
-        return Sensitive(answer)
+        result = Sensitive(answer) if secret or datatype.sensitive else answer
+        mask.add(result)
+        return result
+
+    def _answer_of_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> Any:
+        """Return the unchecked answer of a provider's function. Raise ``ValueError`` with the reason of a failure."""
+        try:
+            provider = self.instance(call.instance, configured=not call.function.pure)
+            context = Context(self.functions(call.instance).definition, self.run, answering=True)
+            with process_guard.contained(), context.activate(provider), self.run.provider_call():
+                return getattr(provider, call.name)(context, **copy_resource(inputs))
+        except Exception as error:  # a provider's method may raise anything
+            self.run.log_traceback(error, str(call))
+            msg = f"function {call} failed: {reason(error)}"
+            if call.function.pure:
+                msg = f"{call}: {_CONCEALED if secret else reason(error)}"
+            raise ValueError(msg) from error
 
     @property
     def wrote_output(self) -> bool:
@@ -486,18 +488,20 @@ class _PureCalls:
         if are_flat(resources):
             return self._canonicalize(list(map(dict, resources)))
         copies = [copy_resource(resource) for resource in resources]
-        secret = []
-        for copy in copies:
-            wrapped = {key for key in copy.keys() - self._definition.sensitive if isinstance(copy[key], Sensitive)}
-            for key in wrapped:
-                self._mask.add(copy[key])
-                copy[key] = copy[key].reveal()
-            secret.append(wrapped)
+        unwrapped_keys = [self._unwrap_secrets(copy) for copy in copies]
         canonical = self._canonicalize(copies)
-        for resource, wrapped in zip(canonical, secret, strict=True):
-            for key in wrapped & resource.keys():
+        for resource, keys in zip(canonical, unwrapped_keys, strict=True):
+            for key in keys & resource.keys():
                 resource[key] = Sensitive(resource[key])
         return canonical
+
+    def _unwrap_secrets(self, resource: Resource) -> set[str]:
+        """Replace the secrets in attributes that are not sensitive as declared by plain values; return their keys."""
+        keys = {key for key in resource.keys() - self._definition.sensitive if isinstance(resource[key], Sensitive)}
+        for key in keys:
+            self._mask.add(resource[key])
+            resource[key] = resource[key].reveal()
+        return keys
 
     def validate(self, resources: Sequence[Mapping[str, object]]) -> Iterator[list[Problem] | Exception]:
         """Yield the problems of each resource, or the exception of its check, which must not stop the others."""

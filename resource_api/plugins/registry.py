@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from resource_api.model.attribute import AttributeSet
@@ -40,19 +41,15 @@ class TypeFamily(Protocol):
 
     def definition(self, name: str, /) -> TypeDefinition:
         """Return a type. Raise ``DefinitionError``."""
-        ...
 
     def names(self) -> Sequence[str]:
         """Return the names of all types. Raise ``DefinitionError``."""
-        ...
 
     def provider(self, name: str, /) -> builtins.type[object]:
         """Return the provider class of a type."""
-        ...
 
     def close(self) -> None:
         """End its processes; a later call starts them again."""
-        ...
 
 
 class Registry:
@@ -304,7 +301,8 @@ class Registry:
         types = []
         for name in self.names():
             with suppress(DefinitionError):
-                types += [name] if function in self.type(name).functions else []
+                if function in self.type(name).functions:
+                    types.append(name)
         return types
 
     def module_path_of(self, name: str, versions: str = "") -> list[str]:
@@ -441,23 +439,27 @@ class Registry:
 
     def _unknown_type(self, name: str) -> UnknownType:
         """Return the error for a type without a file, with a hint: a file under another name, or a similar type."""
-        file, right = self._module_path.unread(name)
-        if file.endswith(".py"):
-            hint = f"{file} is not read; rename it to {right}"
-        elif file:
-            hint = f"{file} is not read; it must be a Python file, {right}"
-        elif "[" in name:
-            type_name, _, title = name.partition("[")
-            hint = f"type and title are two words, as in 'resource {type_name} {title.removesuffix(']')}'"
-        elif name in (components := self.component_names()):
-            hint = "it is a component: name the types of its resources"
-        else:
-            hint = suggestion(name, [*self.names(), *components], "type")
-            word, underscore, _ = name.partition("_")
-            if underscore and not hint:
-                entry = f"{word}: {{source: NAMESPACE/{word}}}"
-                hint = f"a type of a Terraform provider is known by its entry under providers, as in {entry}"
+        hint = self._hint_at_type(name)
         return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))
+
+    def _hint_at_type(self, name: str) -> str:
+        """Return the probable mistake of a user who names an unknown type, or ""."""
+        file, right = self._module_path.unread(name)
+        if file:
+            remedy = "rename it to" if file.endswith(".py") else "it must be a Python file,"
+            return f"{file} is not read; {remedy} {right}"
+        if "[" in name:
+            type_name, _, title = name.partition("[")
+            return f"type and title are two words, as in 'resource {type_name} {title.removesuffix(']')}'"
+        components = self.component_names()
+        if name in components:
+            return "it is a component: name the types of its resources"
+        hint = suggestion(name, [*self.names(), *components], "type")
+        word, underscore, _ = name.partition("_")
+        if underscore and not hint:
+            entry = f"{word}: {{source: NAMESPACE/{word}}}"
+            return f"a type of a Terraform provider is known by its entry under providers, as in {entry}"
+        return hint
 
 
 def _newest(candidates: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
@@ -473,9 +475,14 @@ def _newest(candidates: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
     except specifiers.InvalidSpecifier as error:
         msg = f"'{versions}' is not a range of versions; write '>=1.2', '~=1.4' or '==2.0.1'"
         raise DefinitionError(msg) from error
-    declared = [(version.Version(text), row) for row in candidates if (text := row.definition.version) is not None]
-    fitting = [pair for pair in declared if accepted.contains(pair[0])]
+    declared = [
+        (version.Version(candidate.definition.version), candidate)
+        for candidate in candidates
+        if candidate.definition.version is not None
+    ]
+    fitting = [(number, candidate) for number, candidate in declared if accepted.contains(number)]
     if not fitting:
         available = ", ".join(str(number) for number, _ in declared) or "none that declares its version"
         raise DefinitionError(f"no version of type '{name}' fits '{versions}'; on the module path: {available}")
-    return max(fitting, key=lambda pair: pair[0])[1]
+    _, newest = max(fitting, key=itemgetter(0))
+    return newest

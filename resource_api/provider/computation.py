@@ -68,6 +68,26 @@ def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None])
     times a second and ends the computation by raising. Raise ``OSError`` if no child can be started,
     ``ChildProcessError`` if it dies.
     """
+    pid, reading = _fork(function)
+    try:
+        answer = _read(reading, go_on)
+    finally:
+        os.close(reading)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+    try:
+        failed, value = pickle.loads(answer)  # noqa: S301 - of our own child
+    except (EOFError, pickle.UnpicklingError):  # it ended before or while it wrote
+        raise ChildProcessError("the computation has died, perhaps for want of memory") from None
+    if failed:
+        raise value
+    return value
+
+
+def _fork(function: Callable[[], object]) -> tuple[int, int]:
+    """Fork a child that computes ``function``; return its process id, and the pipe from which its answer is read."""
     process_tree.prepare()
     numbers, parent = child.signals(), os.getpid()
     reading, writing = os.pipe2(os.O_CLOEXEC)
@@ -82,21 +102,7 @@ def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None])
     finally:
         os.close(writing)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    try:
-        answer = _read(reading, go_on)
-    finally:
-        os.close(reading)
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        with suppress(ChildProcessError):
-            os.waitpid(pid, 0)
-    try:
-        error, value = pickle.loads(answer)  # noqa: S301 - of our own child
-    except (EOFError, pickle.UnpicklingError):  # it ended before or while it wrote
-        raise ChildProcessError("the computation has died, perhaps for want of memory") from None
-    if error:
-        raise value
-    return value
+    return pid, reading
 
 
 def _answer(function: Callable[[], object], writing: int, parent: int) -> NoReturn:
@@ -107,9 +113,8 @@ def _answer(function: Callable[[], object], writing: int, parent: int) -> NoRetu
     try:
         process_tree.end_with(parent)
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        resource.setrlimit(
-            resource.RLIMIT_DATA, (MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard), hard)
-        )
+        limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
         try:
             answer = pickle.dumps((False, function()))
         except Exception as error:  # noqa: BLE001 - raised again in the parent

@@ -238,7 +238,7 @@ class Context:
         #: The logging contexts that are open, the innermost last.
         self.open_contexts: list[LoggingContext] = []
         #: The only name of the call; empty if there are more.
-        self._only: Sequence[Name] = list(subjects) if subjects is not None and len(subjects) == 1 else ()
+        self._only: Sequence[Name] = list(subjects) if subjects and len(subjects) == 1 else ()
 
     if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
 
@@ -254,8 +254,7 @@ class Context:
     def activate(self, provider: object) -> Iterator[Self]:
         """Make this the current context while ``provider`` is called, and log with its fields.
 
-        At the end raise the provider's first mistake, and ``ProviderError`` for a logging context that nothing has
-        ended; neither if a logging context has failed, which may be the cause.
+        At the end raise as ``_check_end`` does, unless a logging context has failed, which may be the cause.
         """
         stack = _stack(provider)
         stack.append(self)
@@ -264,15 +263,20 @@ class Context:
             with self._run.log.bind(**self.log_fields):
                 self.outcomes.bound = self._run.log.bound
                 yield self
-                if self.mistakes and not self._has_failed:
-                    raise self.mistakes[0]
-                unended = [opened.message for opened in self.open_contexts if not opened.is_block]
-                if unended and not self._has_failed:
-                    msg = f"a logging context ('{unended[0]}') was made without 'with', and no action has ended it"
-                    raise ProviderError(msg)
+                if not self._has_failed:
+                    self._check_end()
         finally:
             current.reset(token)
             stack.remove(self)
+
+    def _check_end(self) -> None:
+        """Raise the provider's first mistake, or ``ProviderError`` for a logging context that nothing has ended."""
+        if self.mistakes:
+            raise self.mistakes[0]
+        for opened in self.open_contexts:
+            if not opened.is_block:
+                msg = f"a logging context ('{opened.message}') was made without 'with', and no action has ended it"
+                raise ProviderError(msg)
 
     def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
         """Return the error by which a logging context fails, or None, and forget the mistakes in it.
@@ -488,9 +492,9 @@ class Context:
         names = self.outcomes.names(titles[0]) if titles else self.open_contexts[-1].names
         difference = Difference(attribute, is_, should, message)
         for name in names:
-            around = next((opened for opened in reversed(self.open_contexts) if name in opened.names), None)
-            text = describe_difference(self.type, difference, colon=around is not None)
-            self.outcomes.add_attribute(name, difference, f"{around.message} {text}" if around else text)
+            messages = [opened.message for opened in self.open_contexts if name in opened.names]
+            text = describe_difference(self.type, difference, colon=bool(messages))
+            self.outcomes.add_attribute(name, difference, " ".join([*messages[-1:], text]))
 
     def fail(self, message: str) -> None:
         """Abort the current logging context, or the call, with an error: raise ``ResourceError``."""
@@ -499,8 +503,7 @@ class Context:
     def report_change(self, names: list[Name], is_: Any, should: Any) -> None:
         """Report a finished change of ``names``, attribute by attribute, with default messages."""
         for name in names:
-            hidden = subject.hidden if (subject := self.outcomes.subjects.get(name)) else ()
-            for difference in state_differences(self.type, is_, should, hidden):
+            for difference in state_differences(self.type, is_, should, self.outcomes.subject(name).hidden):
                 self.outcomes.add_attribute(name, difference, describe_difference(self.type, difference))
             word = change_status(is_, should)
             self.outcomes.set_status([name], word)

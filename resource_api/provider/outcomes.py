@@ -6,6 +6,7 @@ attributes before the status, one status for each resource. The methods that aut
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import difference_fields, large_change
@@ -102,13 +103,12 @@ class CallOutcomes(dict["Name", Outcome]):
 
     def reference(self, names: Sequence[Name]) -> str:
         """Return the user's reference of names: ``Apt_key[a, b]``, ``Keys[all]/Apt_key[a, b]`` in a component."""
-        by_parent: dict[str, list[str]] = {}
-        for name in names:
-            subject = self.subjects.get(name)
-            parent = f"{subject.parent}/" if subject and subject.parent else ""
-            by_parent.setdefault(parent, []).append(self._title(name))
+        by_parent: dict[str, list[str]] = {} if names else {"": []}
+        for subject in map(self.subject, names):
+            parent = f"{subject.parent}/" if subject.parent else ""
+            by_parent.setdefault(parent, []).append(subject.title)
         kind = capitalize_type(self._definition.name)
-        return ", ".join(f"{parent}{kind}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
+        return ", ".join(f"{parent}{kind}[{', '.join(titles)}]" for parent, titles in by_parent.items())
 
     def log(self, level: str, names: Sequence[Name], text: object, **fields: object) -> None:
         """Write a line about names, if there are any; ``text`` may be any object, such as an exception."""
@@ -130,19 +130,19 @@ class CallOutcomes(dict["Name", Outcome]):
         # The bound ones are those of the only resource of the call, if it has one.
         fields = {name: value for name, value in bound.items() if name not in {"urn", "action"}}
         fields["reference"] = self.reference(names)
-        actions = {subject.action for name in names if (subject := self.subjects.get(name))}
-        if len(actions) == 1 and (action := actions.pop()):
-            fields["action"] = str(action)
+        actions = {self.subjects[name].action for name in names if name in self.subjects}
+        if len(actions) == 1 and "" not in actions:
+            fields["action"] = str(actions.pop())
         if len(names) == 1 and "stack" in bound and "project" in bound:
-            parent = subject.parent if (subject := self.subjects.get(names[0])) else ""
-            reference = Reference(self._definition.name, self._title(names[0]))
-            fields["urn"] = str(make_urn(bound["stack"], bound["project"], parent, reference))
+            subject = self.subject(names[0])
+            reference = Reference(self._definition.name, subject.title)
+            fields["urn"] = str(make_urn(bound["stack"], bound["project"], subject.parent, reference))
         return fields
 
     def log_change(self, names: Sequence[Name], text: object, **fields: object) -> None:
         """Write a change line, marked under noop, at the log level that the user chose for the first of the names."""
-        subject = self.subjects.get(names[0]) if names else None
-        self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}", **fields)
+        if names:
+            self.log(self.subject(names[0]).loglevel, names, f"{text}{self._suffix}", **fields)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
         """Write the line of a status that was reported, or hold it back until the success is verified.
@@ -151,30 +151,33 @@ class CallOutcomes(dict["Name", Outcome]):
         changed. The lines of failures after it are appended too, so that the order stays.
         """
         if status == "failed":
-            names = [name for name in names if name not in self.repeated] if self.repeated else names
-            line = f"{self._with_path(names, text)}{self._positions(names)}"
-            if self.held:
-                self.held.append(lambda _confirmed: self.log("err", names, line, status=status))
-            else:
-                self.log("err", names, line, status=status)
-        elif status == "unchanged" or self.held is None:
-            status_field = "noop" if self._suffix else "success"
-            self.log_change(names, text, status=status if status == "unchanged" else status_field)
+            self._log_failure([name for name in names if name not in self.repeated], text)
+        elif status == "unchanged":
+            self.log_change(names, text, status=status)
+        elif self.held is None:
+            self.log_change(names, text, status="noop" if self._suffix else "success")
         else:
-            line = f"{text}"
+            self.held.append(partial(self._log_success, names, f"{text}"))
 
-            def log_success(confirmed: Collection[Name]) -> None:
-                self.log_change([name for name in names if name in confirmed], line, status="success")
+    def _log_success(self, names: Sequence[Name], text: str, confirmed: Collection[Name]) -> None:
+        """Write a line of success that was held back, about the names whose change was ``confirmed``."""
+        self.log_change([name for name in names if name in confirmed], text, status="success")
 
-            self.held.append(log_success)
+    def _log_failure(self, names: Sequence[Name], text: object) -> None:
+        """Write the line of a failure with its positions, or hold it back behind the lines that wait already."""
+        line = f"{self._with_path(names, text)}{self._positions(names)}"
+        if self.held:
+            self.held.append(lambda _confirmed: self.log("err", names, line, status="failed"))
+        else:
+            self.log("err", names, line, status="failed")
 
     def _with_path(self, names: Sequence[Name], reason: object) -> str:
         """Return the reason of a failure; for a single resource with its path, if the title does not contain it."""
-        return with_path(f"{reason}", self._title(names[0]), names[0]) if len(names) == 1 else f"{reason}"
+        return with_path(f"{reason}", self.subject(names[0]).title, names[0]) if len(names) == 1 else f"{reason}"
 
     def _positions(self, names: Sequence[Name]) -> str:
         """Return the end of a message: at most three declarations of names, `` (site.yaml:14)``; "" if unknown."""
-        subjects = [subject for name in names[: _MOST + 1] if (subject := self.subjects.get(name))]
+        subjects = map(self.subject, names[: _MOST + 1])
         declarations = [subject.declaration for subject in subjects if subject.declaration is not None]
         if len(names) == len(declarations) == 1:
             return declarations[0].located("")
@@ -233,8 +236,6 @@ class CallOutcomes(dict["Name", Outcome]):
                 raise ProviderError(msg)
             self.mention(name)
 
-    def _title(self, name: Name) -> str:
-        """Return the title of a name; of one that is not in the call its own text."""
-        if subject := self.subjects.get(name):
-            return subject.title
-        return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+    def subject(self, name: Name) -> Subject:
+        """Return how a name is shown; one that is not in the call has its own text as title."""
+        return self.subjects.get(name) or Subject(", ".join(map(str, name)) if isinstance(name, tuple) else str(name))

@@ -90,10 +90,11 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
         data_key = DataKey.open(key, document["sealing"], file)
         rest = {name: value for name, value in document.items() if name != "sealed_salt"}
         document["salt"] = data_key.decrypt(document.get("sealed_salt"), rest)
+    document["resources"] = [{**_DEFAULTS, **resource} for resource in document["resources"]]
+    problems: list[str] = []
     for resource in document["resources"]:
-        resource |= {**_DEFAULTS, **resource}
-    contradictions = ((row["reference"], _contradictions(row, document)) for row in document["resources"])
-    _raise_problems(file, (f"{name}: {text}" for name, texts in contradictions for text in texts))
+        problems += (f"{resource['reference']}: {text}" for text in _contradictions(resource, document))
+    _raise_problems(file, problems)
     state = _state(document, file)
     return state if data_key is None else data_key.bind_state(state)
 

@@ -487,8 +487,9 @@ def verify_checksums(database: RowReader) -> None:
     database.check()
     for header in headers(database).values():
         for table, tally in header.content["tallies"].items():
-            _, _, position = tally
-            index, rows = RowIndex(table, header.number, None, position), header.read(database, table)
+            _, _, next_position = tally
+            rows = header.read(database, table)
+            index = RowIndex(table, header.number, None, next_position)
             index.load([row_id for row_id, _, _ in rows], rows)
             if not index.matches(tally):
                 raise _missing_rows(database, header.name)
@@ -515,11 +516,13 @@ def describe_stacks(
     """
     yield f"{location}: every row is intact"
     for name, state in sorted(states.items()):
-        owed = f", {len(state.owed)} refresh{'' if len(state.owed) == 1 else 'es'} owed" if state.owed else ""
-        running = holder(name) if state.intents else ""
-        how = f"under way: {running}" if running else "in doubt"
-        changes = f", {counted(len(state.intents), 'change')} {how}" if state.intents else ""
-        yield f"{name}: serial {state.serial}, {counted(len(state.records), 'resource')}{owed}{changes}"
+        line = f"{name}: serial {state.serial}, {counted(len(state.records), 'resource')}"
+        if state.owed:
+            line += f", {len(state.owed)} refresh{'' if len(state.owed) == 1 else 'es'} owed"
+        if state.intents:
+            running = holder(name)
+            line += f", {counted(len(state.intents), 'change')} {f'under way: {running}' if running else 'in doubt'}"
+        yield line
 
 
 def _missing_rows(database: RowReader, name: StackName) -> StateError:

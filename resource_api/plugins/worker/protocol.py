@@ -230,18 +230,17 @@ class Decoder:
         """Yield the frame that a line completes; keep a line that is a part of a frame, and pass on any other."""
         if len(line) >= MAX_LINE or not line.startswith(_MARKS):
             self._pass_on(line)
-        elif line.startswith(_MARK) and not self._parts:
-            yield self._frame(line[len(_MARK) :])
+        elif line.startswith(_MARK):
+            text = line[len(_MARK) :]
+            if self._parts:
+                text, self._parts = self._parts + text, bytearray()
+                _check_size(len(text), self._limit)
+            yield self._frame(text)
         else:
-            final = line.startswith(_MARK)
-            part = line[len(_MARK if final else _PART) :]
-            if not part and not final:  # they could follow each other without end
+            if len(line) == len(_PART):  # they could follow each other without end
                 raise ValueError("an empty part of a frame")
-            self._parts += part
+            self._parts += line[len(_PART) :]
             _check_size(len(self._parts), self._limit)
-            if final:
-                text, self._parts = self._parts, bytearray()
-                yield self._frame(text)
 
     def _frame(self, text: bytes | bytearray) -> Frame:
         """Return the frame of its whole text, JSON with a kind. Raise ``ValueError`` for another form."""

@@ -44,7 +44,7 @@ READY_TIMEOUT: Final = 60.0
 CLOSE_TIMEOUT: Final = 2.0
 
 #: Methods whose arguments and answer are sent as they are.
-_PASSED_ON: Final = frozenset({"get", "refresh", "canonicalize"})
+_PASSED_ON: Final = frozenset({"get", "refresh", "canonicalize", "import_"})
 #: The reports that a worker may send before its first call and after its last one.
 _REPORTS_OUTSIDE_CALLS: Final = frozenset({"log", "conceal"})
 #: The log level of a worker's lines on standard output and error.
@@ -85,17 +85,16 @@ class WorkerProvider:
 
         All are sent in one call: one for each attribute would be slow.
         """
-        listed = list(questions)
-        calls = [[name, attribute, is_, should] for name, attributes, is_, should in listed for attribute in attributes]
-        answers = iter(self._answers(context, "insync", calls))
-        for _, attributes, _, _ in listed:
-            part = list(islice(answers, len(attributes)))
-            error = next((answer for answer in part if isinstance(answer, Exception)), None)
-            yield error or list(map(_pair, part))
-
-    def import_(self, context: Context, name: Name, identifier: str) -> Any:
-        """Return the resource that has an id of its own system."""
-        return self._workers.call(context, "import_", name, identifier)
+        counts: list[int] = []
+        calls: list[list[object]] = []
+        for name, attributes, is_, should in questions:
+            counts.append(len(attributes))
+            calls += [[name, attribute, is_, should] for attribute in attributes]
+        answers = self._answers(context, "insync", calls)
+        for count in counts:
+            part = list(islice(answers, count))
+            errors = [answer for answer in part if isinstance(answer, Exception)]
+            yield errors[0] if errors else list(map(_pair, part))
 
     def due(self, context: Context, name: Name, should: Mapping[str, object]) -> Any:
         """Return whether an imperative resource is due, as a boolean or as a pair with the reason."""
@@ -318,7 +317,7 @@ class WorkerPool:
             problem = self._problem(answer)
         except (WorkerLost, ValueError, LookupError, TypeError) as error:
             worker.kill()
-            lost = error if isinstance(error, WorkerLost) else WorkerLost("sent an invalid frame", f": {error}")
+            lost = _as_lost(error)
             msg = f"the worker of '{name}' {lost.how} while it loaded the type and its provider{lost.more}"
             raise DefinitionError(msg) from error
         except BaseException:
@@ -378,6 +377,11 @@ class WorkerPool:
         self._run.log.write(_LEVELS[stream], self._definition.name, line, self._definition.name)
 
 
+def _as_lost(error: Exception) -> WorkerLost:
+    """Return the error of a worker that cannot be used after ``error``, which an invalid frame may have raised."""
+    return error if isinstance(error, WorkerLost) else WorkerLost("sent an invalid frame", f": {error}")
+
+
 class CallTimeout(Exception):  # noqa: N818 - caught by name, never shown
     """A call did not end at its deadline, nor in the grace period after it."""
 
@@ -415,22 +419,29 @@ class WorkerCall:
             bound = dict(self._run.log.bound)
             terms = {"terms": self._terms(), "bound": bound, "fresh": fresh, "config": self._config}
             self._send(worker, "call", id=number, method=self._method, arguments=list(arguments), **terms)
-            while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
-                self._handle(worker, frame)
-            if frame.body.get("id") != number:
-                msg = f"'{frame.kind}' has the id {frame.body.get('id')!r:.20}, and the call {number}"
-                raise ValueError(msg)  # noqa: TRY301 - as an invalid frame
+            frame = self._await_last_frame(worker, number)
             worker.drain()
         except (WorkerLost, ValueError, LookupError, TypeError) as error:
             if worker.stopped:
                 raise KeyboardInterrupt(STOPPED) from error
-            lost = error if isinstance(error, WorkerLost) else WorkerLost("sent an invalid frame", f": {error}")
+            lost = _as_lost(error)
             msg = f"the worker of '{self._context.type.name}' {lost.how} while in {self._method}{lost.more}"
             raise WorkerLost(msg) from error
         else:
             return frame
         finally:
             worker.assets.close()
+
+    def _await_last_frame(self, worker: WorkerProcess, number: int) -> Frame:
+        """Return the frame that ends the call of this ``number``; until then, handle those that the worker sends.
+
+        Raise ``ValueError`` for the last frame of another call.
+        """
+        while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
+            self._handle(worker, frame)
+        if frame.body.get("id") != number:
+            raise ValueError(f"'{frame.kind}' has the id {frame.body.get('id')!r:.20}, and the call {number}")
+        return frame
 
     def _offer(self) -> dict[str, object]:
         """Return the argument of ``set`` for the frame: the changes, and the names whose prerequisites have failed."""
@@ -524,17 +535,19 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
 
     Raise ``ValueError`` for a frame that is no report.
     """
-    body = frame.body
+    body, outcomes = frame.body, context.outcomes
     if frame.kind == "log":
         _log(run, context, **body)
     elif frame.kind == "status":
         _set_status(context, **body)
     elif frame.kind == "status_line":
-        context.outcomes.log_status(list(map(protocol.name, body["names"])), body["status"], body["text"])
+        outcomes.log_status(list(map(protocol.name, body["names"])), body["status"], body["text"])
     elif frame.kind == "attribute":
-        context.outcomes.setdefault(protocol.name(body["name"]), Outcome()).attributes.append(protocol.difference(body))
+        outcome = outcomes.setdefault(protocol.name(body["name"]), Outcome())
+        outcome.attributes.append(protocol.difference(body))
     elif frame.kind == "conceal":
-        run.log.mask.add(body["value"] if is_secret(body["value"]) else Sensitive(body["value"]))
+        value = body["value"]
+        run.log.mask.add(value if is_secret(value) else Sensitive(value))
     else:
         raise ValueError(f"a frame '{frame.kind}' in the middle of a call")
 
@@ -583,12 +596,11 @@ def _log(
 
 def _subject(name: Name, subject: Subject) -> dict[str, object]:
     """Return a name's title, log level and component for the frame, without defaults: a call may have thousands."""
-    title, loglevel, parent, hidden, action, _declaration = subject
-    fields: dict[str, object] = {"name": name, "title": title, "action": str(action)}
-    if loglevel != "notice":
-        fields["loglevel"] = loglevel
-    if parent:
-        fields["parent"] = parent
-    if hidden:
-        fields["hidden"] = list(hidden)
+    fields: dict[str, object] = {"name": name, "title": subject.title, "action": str(subject.action)}
+    if subject.loglevel != "notice":
+        fields["loglevel"] = subject.loglevel
+    if subject.parent:
+        fields["parent"] = subject.parent
+    if subject.hidden:
+        fields["hidden"] = list(subject.hidden)
     return fields

@@ -46,7 +46,7 @@ from resource_api.system.log import ForwardedLog
 from resource_api.system.process import core_dumps, process, process_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.record import RecordKey
@@ -536,15 +536,33 @@ class _Server:
         if method == "side_effects":
             arguments = [{item["name"]: Change(item["is"], item["should"]) for item in arguments[0]}]
         if method == "set":
-            extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
-            changes = self._changes(**arguments[0])
-            try:
-                call(context, changes, **extra)
-            finally:
-                if self._run.cancelled:
-                    self._connection.send("begun", names=list(changes.begun))
+            self._set(context, call, **arguments[0])
             return None
         return _plain_data(context.type, method, call(*call_arguments(method, context, arguments, call)))
+
+    def _set(
+        self,
+        context: Context,
+        call: Callable[..., object],
+        changes: Sequence[Mapping[str, Any]],
+        blocked: Sequence[Name],
+    ) -> None:
+        """Call ``set`` with changes whose iterator skips names with a failed prerequisite; report a cancelled call.
+
+        ``blocked``: the names for which one had failed before; the others are requested from the runtime.
+        """
+        blocked_names = frozenset(blocked)
+        offered = Changes(
+            {change["name"]: Change(change["is"], change["should"]) for change in changes},
+            lambda name: name in blocked_names or self._run.blocked(name),
+            lambda: self._run.cancelled,
+        )
+        extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
+        try:
+            call(context, offered, **extra)
+        finally:
+            if self._run.cancelled:
+                self._connection.send("begun", names=list(offered.begun))
 
     def _context(
         self, subjects: Any, *, noop: bool, reading: bool, answering: bool, seconds: float | None, **_later: object
@@ -558,18 +576,6 @@ class _Server:
             reading=reading,
             answering=answering,
             deadline=None if seconds is None else time.monotonic() + seconds,
-        )
-
-    def _changes(self, changes: Sequence[Mapping[str, Any]], blocked: Sequence[Name]) -> Changes:
-        """Return the changes of a ``set`` call. Its iterator skips names whose prerequisites have failed.
-
-        ``blocked``: those that had failed before; the others are requested from the runtime during the call.
-        """
-        offered = {change["name"]: Change(change["is"], change["should"]) for change in changes}
-        blocked_names = set(blocked)
-
-        return Changes(
-            offered, lambda name: name in blocked_names or self._run.blocked(name), lambda: self._run.cancelled
         )
 
 
@@ -592,9 +598,9 @@ def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> object:
     if method == "refresh":
         return None
     if method == "preflight":
-        return [[name, protocol.problem_fields(problem)] for name, problem in (() if answer is None else answer)]
+        return _named_fields(answer, protocol.problem_fields)
     if method == "side_effects":
-        return [[name, protocol.side_effect_fields(effect)] for name, effect in (() if answer is None else answer)]
+        return _named_fields(answer, protocol.side_effect_fields)
     if method == "validate":
         answers = validation_answers(answer)
         return [protocol.problem_fields(part) if isinstance(part, Problem) else part for part in answers]
@@ -604,6 +610,11 @@ def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> object:
     if method == "upgrade" and hasattr(answer, "keys"):
         return dict(answer)
     return answer
+
+
+def _named_fields(pairs: Iterable[tuple[Name, Any]] | None, fields: Callable[[Any], object]) -> list[list[object]]:
+    """Return the pairs of a name and a value that a method returned, each value by its ``fields``; None has none."""
+    return [] if pairs is None else [[name, fields(value)] for name, value in pairs]
 
 
 if __name__ == "__main__":

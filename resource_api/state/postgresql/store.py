@@ -333,7 +333,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     def recover(self, timeout: float) -> Sequence[str]:  # noqa: ARG002 - nothing is written
         """Verify all stacks. Raises ``StateError`` for damage, which a backup of the server repairs."""
-        return ["nothing to recover: " + line for line in self.check()[:1]]
+        return [f"nothing to recover: {self.check()[0]}"]
 
     def _read(self, read: Callable[[Connection], T], nothing: T) -> T:
         """Return the result of ``read``, or ``nothing`` where no tables exist."""

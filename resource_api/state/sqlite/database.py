@@ -240,20 +240,23 @@ def check_permissions(path: str) -> None:
             return
         except OSError as error:
             raise StateError(f"{location}: cannot be used for state: {error.strerror}; {_ELSEWHERE}") from error
-        if location == path and not stat.S_ISREG(status.st_mode):
-            msg = f"{location}: is not a regular file; state cannot be stored there; {_ELSEWHERE}"
-        elif location != path and status.st_mode & stat.S_ISVTX and status.st_mode & OTHERS_WRITE:
-            suggestion = shell_word(f"sqlite:{location.rstrip('/')}/resource-api/{os.path.basename(path)}")
-            msg = f"{location}: others can write to it; name a directory of your own in it: --state {suggestion}"
-        elif status.st_uid != os.geteuid():
-            owner = f"another user (uid {status.st_uid})"
-            msg = f"{location}: belongs to {owner}; state cannot be stored there; {_ELSEWHERE}"
-        elif status.st_mode & OTHERS_WRITE:
-            remedy = f"chmod go-w {shell_word(location)}"
-            msg = f"{location}: others can write to it; state is not stored there until you run: {remedy}"
-        else:
-            continue
-        raise StateError(msg)
+        if problem := _permission_problem(location, path, status):
+            raise StateError(f"{location}: {problem}")
+
+
+def _permission_problem(location: str, path: str, status: os.stat_result) -> str:
+    """Return why the database at ``path`` cannot be at a ``location``, it or its directory, with the remedy, or ""."""
+    is_directory, others_write = location != path, status.st_mode & OTHERS_WRITE
+    if not is_directory and not stat.S_ISREG(status.st_mode):
+        return f"is not a regular file; state cannot be stored there; {_ELSEWHERE}"
+    if is_directory and others_write and status.st_mode & stat.S_ISVTX:  # such as /tmp
+        suggestion = shell_word(f"sqlite:{location.rstrip('/')}/resource-api/{os.path.basename(path)}")
+        return f"others can write to it; name a directory of your own in it: --state {suggestion}"
+    if status.st_uid != os.geteuid():
+        return f"belongs to another user (uid {status.st_uid}); state cannot be stored there; {_ELSEWHERE}"
+    if others_write:
+        return f"others can write to it; state is not stored there until you run: chmod go-w {shell_word(location)}"
+    return ""
 
 
 def damage(path: str, message: str, without_generations: str = NONE_LEFT) -> StateDamaged:

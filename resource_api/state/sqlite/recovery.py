@@ -47,13 +47,12 @@ class Marker(NamedTuple):
 
         A lineage under another name is not missing: a run renamed the stack, and was killed before it wrote the marker.
         """
-        by_lineage = dict(versions.values())
+        serial_of_lineage = dict(versions.values())
         for name, (lineage, serial) in self.versions.items():
             actual_lineage, actual_serial = versions.get(name, ("", -1))
-            if name not in versions and by_lineage.get(lineage, -1) >= serial:
-                continue
             if name not in versions:
-                yield f"{name} is missing; its last known serial is {serial}"
+                if serial_of_lineage.get(lineage, -1) < serial:
+                    yield f"{name} is missing; its last known serial is {serial}"
             elif actual_lineage != lineage:
                 yield f"{name} is of another lineage than the last known one"
             elif actual_serial < serial:
@@ -144,26 +143,30 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     """
     candidates = list(_intact(path, find_data_key))
     if not candidates:
-        from shlex import quote  # which every run with a state would load
-
-        aside = _unused_name(path)
-        names = (*databases.files_of(path), f"{path}.marker", *databases.generations_of(path))
-        existing = [name for name in names if os.path.lexists(name)]
-        moves = "; ".join(f"mv {quote(name)} {quote(aside + name.removeprefix(path))}" for name in existing)
-        raise StateError(f"{damage}; no intact generation is left. To start again with an empty state, run: {moves}")
+        msg = f"{damage}; no intact generation is left. To start again with an empty state, run: {_moves_aside(path)}"
+        raise StateError(msg)
     # Of two copies of one database, the newer one has the greater sum of serials.
     best = max(candidates, key=lambda candidate: sum(state.serial for state in candidate.states.values()))
     before = None
     with suppress(StateError):
         before = read_marker(path)
     after = Marker({name: (state.lineage, state.serial) for name, state in best.states.items() if state.serial})
-    lines = [damage]
     if best.path == path:
-        lines.append(f"the database itself is intact and stays: {best}")
+        actions = [f"the database itself is intact and stays: {best}"]
         write_marker(path, after)
     else:
-        lines += _exchange(path, best, after)
-    return [*lines, *_losses(before, best), _REFRESH]
+        actions = list(_exchange(path, best, after))
+    return [damage, *actions, *_losses(before, best), _REFRESH]
+
+
+def _moves_aside(path: str) -> str:
+    """Return the shell commands that move every file of a database aside, so that its state begins empty."""
+    from shlex import quote  # which every run with a state would load
+
+    aside = _unused_name(path)
+    names = (*databases.files_of(path), f"{path}.marker", *databases.generations_of(path))
+    existing = filter(os.path.lexists, names)
+    return "; ".join(f"mv {quote(name)} {quote(aside + name.removeprefix(path))}" for name in existing)
 
 
 def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:

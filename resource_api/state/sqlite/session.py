@@ -21,7 +21,7 @@ from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
 from resource_api.state.stack_rows import Header, RecordRow, StackRows, decode_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.model.record import StackState
     from resource_api.state.sqlite.database import Database
@@ -62,15 +62,20 @@ def open_state(path: str, *, write: bool = False) -> OpenState | None:
     database = databases.Database(path, write=True) if write else databases.open_for_reading(path)
     try:
         headers = stack_rows.headers(database)
-        versions = {name: header.version for name, header in headers.items()}
-        if marker is not None and any(marker.losses(versions)):
-            marker = read_marker(path)  # a writer may have changed both since it was read
-        if marker is not None and (loss := next(marker.losses(versions), None)):
-            raise databases.damage(path, loss, _ACCEPTED)  # noqa: TRY301 - the database is closed below
+        _check_losses(path, marker, headers)
     except BaseException:
         database.close()
         raise
     return OpenState(database, headers)
+
+
+def _check_losses(path: str, marker: Marker | None, headers: Mapping[StackName, Header]) -> None:
+    """Raise ``StateError`` for a stack that is missing or older in the database than in its ``marker``."""
+    versions = {name: header.version for name, header in headers.items()}
+    if marker is not None and any(marker.losses(versions)):
+        marker = read_marker(path)  # a writer may have changed both since it was read
+    for loss in marker.losses(versions) if marker is not None else ():
+        raise databases.damage(path, loss, _ACCEPTED)
 
 
 class WriteSession:
@@ -223,7 +228,8 @@ class RecordedName(NamedTuple):
 
 def recorded(path: str) -> Iterator[tuple[StackName, list[RecordedName]]]:
     """Yield each stack of the database at ``path``, and its resources, for completion. Raise ``StateError``."""
-    if (opened := open_state(path)) is None:
+    opened = open_state(path)
+    if opened is None:
         return
     with closing(opened.database) as database:
         for name, header in opened.headers.items():

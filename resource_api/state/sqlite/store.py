@@ -107,7 +107,8 @@ class SqliteStore(RowStore[WriteSession]):
     def _reading(self) -> Iterator[OpenState | None]:
         """Yield the session's database, or one opened for this read; None when there is none yet."""
         if self._session is not None:
-            yield self._session.opened and self._session.opened.refreshed()
+            opened = self._session.opened
+            yield None if opened is None else opened.refreshed()
             return
         opened = open_state(self.path)
         with closing(opened.database) if opened else nullcontext():
@@ -210,14 +211,16 @@ class SqliteStore(RowStore[WriteSession]):
             except StateError as error:
                 damage = error.message if isinstance(error, StateDamaged) else str(error)
                 return [*recovery.recover(self.path, damage, self._data_keys.for_check), *self._recover_history()]
-            return self._recover_history() or ["nothing to recover: " + line for line in self.check()[:1]]
+            return self._recover_history() or [f"nothing to recover: {self.check()[0]}"]
 
     def _recover_history(self) -> list[str]:
         """Remove the finished runs that cannot be read; return a line about them, or none."""
-        with self._reading() as opened, suppress(StateDamaged):
-            if opened is not None:
+        with self._reading() as opened:
+            if opened is None:
+                return []
+            with suppress(StateDamaged):
                 run_archive.read_history(opened.database)
-            return []
+                return []
         with closing(databases.Database(self.path, write=True)) as database, database.transaction():
             count = run_archive.remove_unreadable(database)
         return [f"removed from the history: {counted(count, 'run')} that cannot be read"] if count else []
