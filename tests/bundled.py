@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from resource_api.plugins.loader import Library, execute_in
+from resource_api.plugins.loader import Library
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
 
@@ -20,7 +20,7 @@ TESTS: Final = Path(__file__).resolve().parent
 def execute(kind: Literal["types", "providers", "lib"], name: str) -> Any:
     """Return the module of a bundled type or provider or of their library, executed anew with the bundled ``lib/``."""
     module = ModuleType(f"ra_test_{kind}_{name}")
-    execute_in(module, f"{BUNDLED}/{kind}/{name}.py", Library(BUNDLED, None).builtins, None)
+    Library(BUNDLED, None).execute(module, f"{BUNDLED}/{kind}/{name}.py")
     return module
 
 

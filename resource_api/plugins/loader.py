@@ -37,7 +37,7 @@ from resource_api.model.values.errors import (
 )
 from resource_api.model.values.start_up import regex
 from resource_api.plugins import provider_interface
-from resource_api.plugins.module_path import BUNDLED
+from resource_api.plugins.module_path import BUNDLED, entries
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     #: A component, and the function that builds one use of it.
     Component = tuple[ComponentDefinition, Callable[[object], object]]
 
-    #: Path → the bytes of the file, and its status.
+    #: Path → the bytes of the file, and its status; raises ``UntrustedCode`` where other users could have changed it.
     ReadCode = Callable[[str], tuple[bytes, os.stat_result]]
 
 #: Held while a file is executed: ``sys.stdout`` is replaced meanwhile, and a function of a provider may import code of
@@ -78,11 +78,7 @@ class DefinitionFiles:
     """Loads files of the module path; those of one directory share the modules of its ``lib/``."""
 
     def __init__(self, read: ReadCode) -> None:
-        """Begin without any module loaded.
-
-        ``read`` returns the bytes of a file and its status, and raises ``UntrustedCode`` where other users could have
-        changed it. The bundled files are trusted and read without it.
-        """
+        """Begin without any module loaded; only the bundled files, which are trusted, are read without ``read``."""
         self._read = read
         #: Directory of the module path → its ``lib/``.
         self._libraries: dict[str, Library] = {}
@@ -159,15 +155,14 @@ class DefinitionFiles:
         return policy(_stem(path), path, {word: getattr(module, word, None) for word in ("resource", "plan")})
 
     def _execute(self, path: str, *, first: bool = True, deep: bool = False) -> ModuleType:
-        """Execute a file of the module path and return its module. Raise ``DefinitionError`` as ``execute_in`` does.
+        """Execute a file of the module path and return its module. Raise ``DefinitionError`` as ``Library`` does.
 
         Its module name contains the directory unless it is the ``first`` version of a type, so that versions do not
         replace each other. ``deep``: the file is ``providers/TYPE/NAME.py``.
         """
         directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
-        read = None if directory == BUNDLED else self._read
         module = ModuleType(f"resource_api.{'.'.join(kinds)}.{_stem(path)}" + ("" if first else f"@{directory}"))
-        execute_in(module, path, self._library(directory).builtins, read)
+        self._library(directory).execute(module, path)
         return module
 
     def _library(self, directory: str) -> Library:
@@ -178,7 +173,21 @@ class DefinitionFiles:
 
     def builtins_of_manifest(self, directories: Sequence[str]) -> dict[str, object]:
         """Return the built-in names for a Python manifest, which imports ``lib/`` of these directories."""
-        return _builtins_with_libs([self._library(directory) for directory in directories if directory != BUNDLED])
+        libraries = [self._library(directory) for directory in directories if directory != BUNDLED]
+
+        def import_(name: str, *arguments: Any, **keywords: Any) -> object:
+            """Import from ``lib`` of the first library that has the module; import all other modules as Python does."""
+            head, _, module = name.partition(".")
+            if head != "lib" or not libraries:
+                return builtins.__import__(name, *arguments, **keywords)
+            names = arguments[2] if len(arguments) > 2 else keywords.get("fromlist")  # noqa: PLR2004 - of ``__import__``
+            if not module and names:  # from lib import NAME
+                module = names[0]
+            having = (library for library in libraries if library.has(module.partition(".")[0]))
+            library = next(having, libraries[-1])  # where none has it, the last one raises the error
+            return library.builtins["__import__"](name, *arguments, **keywords)
+
+        return {**vars(builtins), "__import__": import_}
 
 
 def check_interface(definition: TypeDefinition, provider: builtins.type[object], prefix: str = "") -> None:
@@ -252,11 +261,9 @@ def _type_from_json(path: str, data: bytes) -> TypeDefinition:
     except ManifestError as error:
         raise DefinitionError(str(error)) from error
     fields = dict(_mapping(path, "the type", document))
-    for word in ("attributes", "config"):
+    for word, part in (("attributes", Attribute), ("config", Attribute), ("functions", Function)):
         if word in fields:
-            fields[word] = _members(path, word, fields[word], _attribute)
-    if "functions" in fields:
-        fields["functions"] = _members(path, "functions", fields["functions"], _function)
+            fields[word] = _members(path, word, fields[word], part)
     try:
         return TypeDefinition(**fields)
     except (DefinitionError, TypeError) as error:
@@ -271,52 +278,24 @@ def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
 
 
 def _members(
-    path: str, word: str, values: object, make: Callable[[str, str, Mapping[str, object]], object]
-) -> dict[str, object]:
-    """Return name → the part of a type that ``make`` builds from each member of a JSON object.
+    path: str, word: str, values: object, part: builtins.type[Attribute | Function]
+) -> dict[str, Attribute | Function]:
+    """Return name → the ``part`` of a type that each member of a JSON object declares, by the part's arguments.
 
     ``word``: the object's key path in the file. Raise ``DefinitionError`` with that of the wrong member.
     """
     members = {}
     for name, value in _mapping(path, word, values).items():
         key_path = f"{word}.{name}"
+        fields = _mapping(path, key_path, value)
+        if part is Function:
+            inputs = _members(path, f"{key_path}.inputs", fields.get("inputs", {}), Attribute)
+            fields = {**fields, "inputs": inputs}
         try:
-            members[name] = make(path, key_path, _mapping(path, key_path, value))
+            members[name] = part(**fields)
         except TypeError as error:
             raise DefinitionError(f"{path}: {key_path}: {error}") from error
     return members
-
-
-def _attribute(_path: str, _key_path: str, fields: Mapping[str, Any]) -> Attribute:
-    """Return the attribute of a JSON object, whose members are the arguments of ``Attribute``; for ``_members``."""
-    return Attribute(**fields)
-
-
-def _function(path: str, key_path: str, fields: Mapping[str, Any]) -> Function:
-    """Return the function of a JSON object, whose members are the arguments of ``Function``; for ``_members``."""
-    inputs = _members(path, f"{key_path}.inputs", fields.get("inputs", {}), _attribute)
-    return Function(**{**fields, "inputs": inputs})
-
-
-def execute_in(module: ModuleType, path: str, builtin_names: Mapping[str, object], read: ReadCode | None) -> None:
-    """Execute a file in a new module; ``builtin_names`` replaces the built-in names of Python for this module.
-
-    The module stays in ``sys.modules`` under its name, where tracebacks, pickles and dataclasses look it up.
-    ``read`` returns the bytes of a file and its status, and raises ``UntrustedCode`` where other users could have
-    changed it; with None the file is trusted.
-    Raise ``DefinitionError`` with the file, the line and the reason when the file raises, exits, prints, or changes
-    ``sys.path``, of the kind ``MissingModule`` for an import; other changes of the process are undone.
-    """
-    module.__file__ = path
-    module.__dict__[PLUGIN_FILE] = _relative(path)
-    module.__dict__["__builtins__"] = builtin_names
-    sys.modules[module.__name__] = module
-    try:
-        with LOCK:
-            _run(module, path, SourceFileLoader if read is None else partial(_CheckedLoader, read))
-    except BaseException:
-        sys.modules.pop(module.__name__, None)
-        raise
 
 
 def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileLoader]) -> None:
@@ -448,32 +427,15 @@ def _describe(error: BaseException) -> str:
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"
 
 
-def _builtins_with_libs(libraries: Sequence[Library]) -> dict[str, object]:
-    """Return the built-in names for a manifest; ``import lib.NAME`` searches the ``libraries`` for the module."""
-
-    def import_(name: str, *arguments: Any, **keywords: Any) -> object:
-        """Import from ``lib`` of the first library that has the module; import all other modules as Python does."""
-        head, _, rest = name.partition(".")
-        if head != "lib" or not libraries:
-            return builtins.__import__(name, *arguments, **keywords)
-        names = arguments[2] if len(arguments) > 2 else keywords.get("fromlist")  # noqa: PLR2004 - of ``__import__``
-        module = (rest or next(iter(names or ()), "")).partition(".")[0]
-        # Where none has it, the last one raises the error.
-        library = next((library for library in libraries if library.has(module)), libraries[-1])
-        return library.builtins["__import__"](name, *arguments, **keywords)
-
-    return {**vars(builtins), "__import__": import_}
-
-
 class Library:
     """The modules of one ``lib/``. A name is dotted and relative to it: ``dns.client``; empty for ``lib`` itself."""
 
     def __init__(self, directory: str, read: ReadCode | None) -> None:
         """Import from ``lib/`` of a ``directory`` of the module path, whose files share these modules.
 
-        ``read`` returns the bytes of a file and its status, and raises ``UntrustedCode``; None: the files are trusted.
+        With ``read`` None the files are trusted.
         """
-        self._read = read
+        self._loader = SourceFileLoader if read is None else partial(_CheckedLoader, read)
         self._root = f"{directory}/lib"
         #: The name of ``lib`` in ``sys.modules``, different for each directory.
         self._package = f"resource_api.lib@{directory}"
@@ -486,6 +448,24 @@ class Library:
     def has(self, name: str) -> bool:
         """Return whether there is a module or package of a name; an empty one is ``lib`` itself."""
         return os.path.isdir(f"{self._root}/{name}".rstrip("/")) or os.path.isfile(f"{self._root}/{name}.py")
+
+    def execute(self, module: ModuleType, path: str) -> None:
+        """Execute a file of the directory in a new module, with these modules as its ``lib``.
+
+        The module stays in ``sys.modules`` under its name, where tracebacks, pickles and dataclasses look it up. Raise
+        ``DefinitionError`` with the file, the line and the reason when the file raises, exits, prints, or changes
+        ``sys.path``, of the kind ``MissingModule`` for an import; other changes of the process are undone.
+        """
+        module.__file__ = path
+        module.__dict__[PLUGIN_FILE] = _relative(path)
+        module.__dict__["__builtins__"] = self.builtins
+        sys.modules[module.__name__] = module
+        try:
+            with LOCK:
+                _run(module, path, self._loader)
+        except BaseException:
+            sys.modules.pop(module.__name__, None)
+            raise
 
     def _import(
         self,
@@ -567,16 +547,16 @@ class Library:
             module.__path__ = [base]
         self._modules[name] = module  # before it is executed, so that circular imports end
         if has_file:
-            self._execute(name, module, path)
+            self._execute_module(name, module, path)
         parent, _, last = name.rpartition(".")
         if name:
             setattr(self._modules[parent], last, module)
 
-    def _execute(self, name: str, module: ModuleType, path: str) -> None:
-        """Execute a module; take one that fails out of ``_modules``, so that a later import tries again."""
+    def _execute_module(self, name: str, module: ModuleType, path: str) -> None:
+        """Execute a module of ``lib/``; take one that fails out of ``_modules``, so that a later import tries again."""
         self._loading.add(name)
         try:
-            execute_in(module, path, self.builtins, self._read)
+            self.execute(module, path)
         except BaseException:
             del self._modules[name]
             raise
@@ -589,11 +569,6 @@ class Library:
             return f"imports from 'lib', but there is no directory {self._root}"
         parent, _, last = name.rpartition(".")
         directory = f"{self._root}/{parent.replace('.', '/')}".rstrip("/")
-        try:
-            names = [entry.removesuffix(".py") for entry in os.listdir(directory)]
-        except OSError:
-            names = []
-        hint = suggestion(last, (name for name in names if not name.startswith("_")))
-        return f"no module 'lib.{name}'; expected {self._root}/{name.replace('.', '/')}.py" + (
-            f"; {hint}" if hint else ""
-        )
+        hint = suggestion(last, (entry.removesuffix(".py") for entry in entries(directory) if entry[0] != "_"))
+        expected = f"{self._root}/{name.replace('.', '/')}.py"
+        return f"no module 'lib.{name}'; expected {expected}" + (f"; {hint}" if hint else "")

@@ -165,7 +165,7 @@ class ModulePath:
         folders = product(self.directories, ("types", "components", "type", "component"))
         for directory, folder in folders:
             right = f"{folder.removesuffix('s')}s/{name}.py"
-            for file in _listed(f"{directory}/{folder}"):
+            for file in entries(f"{directory}/{folder}"):
                 stem = file.partition(".")[0].lower().replace("-", "_")
                 if stem == name and f"{folder}/{file}" != right:
                     return f"{directory}/{folder}/{file}", right
@@ -175,7 +175,7 @@ class ModulePath:
         """Return every name of a ``kind`` such as ``types``, sorted, without executables, for lists and suggestions."""
         files: set[str] = set()
         for directory in self._all() if installed else self.directories:
-            files.update(_listed(f"{directory}/{kind}"))
+            files.update(entries(f"{directory}/{kind}"))
         suffixes = tuple(filter(None, _SUFFIXES.get(kind, (".py",))))
         return sorted({name.rpartition(".")[0] for name in files if name.endswith(suffixes) and name[0] != "_"})
 
@@ -233,14 +233,14 @@ def _providers_in(directory: str, name: str) -> dict[str, str]:
     """
     path = next(_files([directory], "providers", name), None)
     paths = {} if path is None else {name: path}
-    for file in _listed(f"{directory}/providers/{name}"):
+    for file in entries(f"{directory}/providers/{name}"):
         path = f"{directory}/providers/{name}/{file}"
         if file[0] not in "_." and (file.endswith(".py") or ("." not in file and os.path.isfile(path))):
             paths.setdefault(file.removesuffix(".py"), path)
     return paths
 
 
-def _listed(directory: str) -> list[str]:
+def entries(directory: str) -> list[str]:
     """Return the names in a directory, sorted; none where it is missing or cannot be read."""
     try:
         return sorted(os.listdir(directory))

@@ -341,10 +341,6 @@ _REPORTING: Final = frozenset({"get", "set", "refresh", "due", "import_"})
 _BATCHED: Final = frozenset({"validate", "insync"})
 
 
-#: The members of a call that are known in this version of the protocol, beside its id.
-_CALL_MEMBERS: Final = frozenset({"method", "arguments", "terms", "bound", "fresh", "config"})
-
-
 def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence[str], core: int | None) -> None:
     """Serve the provider that the first frame names, found in ``directories``, until the frame ``close``.
 
@@ -440,16 +436,12 @@ class _Server:
                 self._providers.cancel()
 
     def serve(self) -> None:
-        """Load the type, report that it is ready, and answer calls until the frame ``close``.
-
-        Members of a call that a later version of the runtime adds are ignored.
-        """
+        """Load the type, report that it is ready, and answer calls until the frame ``close``."""
         if not self._answer("ready", self._load):
             return
         while (frame := self._connection.receive()).kind != "close":
             if frame.kind == "call":
-                members = {name: value for name, value in frame.body.items() if name in _CALL_MEMBERS}
-                self._answer("done", partial(self._call, **members), id=frame.body["id"])
+                self._answer("done", partial(self._call, **frame.body), id=frame.body["id"])
         self._answer("closed", lambda: self._close(interrupted=frame.body.get("interrupted", False)))
 
     def _load(self) -> Mapping[str, Any]:
@@ -505,12 +497,13 @@ class _Server:
         bound: Mapping[str, object],
         fresh: bool,
         config: Any = None,
+        **_other: object,
     ) -> Mapping[str, object]:
         """Call a method of the provider and return the body of the answer.
 
         ``terms``: those of the context, ``bound``: the fields of the log. ``fresh``: the provider is made anew, because
         a call in another worker may have changed its cached data. Without a ``config``, a provider that needs one can
-        answer pure methods only.
+        answer pure methods only. Members that a later version of the runtime adds are ignored.
         """
         with self._run.call():
             if fresh:
