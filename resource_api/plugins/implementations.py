@@ -215,10 +215,7 @@ class Implementations:
             return getattr(provider, method)(context, *arguments, **inputs)
 
     def _usable(self, context: Context, implementation: str) -> object:
-        """Return the provider of an implementation, suitable and configured; for "" that of this machine's choice.
-
-        Raise ``ProviderError`` if it is not suitable, or none is.
-        """
+        """Return a provider, suitable and configured; for "" this machine's choice. Raise ``ProviderError``."""
         with self._lock:
             if not implementation and not self.chosen:
                 self.chosen = self._choose(context)
@@ -234,10 +231,7 @@ class Implementations:
             return provider
 
     def _choose(self, context: Context) -> str:
-        """Return the implementation that the manifest requires, or the first suitable one.
-
-        Raise ``ProviderError`` with the reason of each if none is suitable.
-        """
+        """Return the required implementation, or the first suitable one. Raise ``ProviderError`` with all reasons."""
         if self._required:
             return self._required
         reasons = []

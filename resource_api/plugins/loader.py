@@ -1,14 +1,9 @@
 """Load and check the definitions in files of the module path: types, providers, components and policies.
 
-A file defines ``TYPE``, ``Provider``, ``COMPONENT`` and ``build``, or the functions of a policy. ``registry`` loads
-each file when it is needed. The parts of a type are checked by ``TypeDefinition``, wherever it is created.
-
-Files are executed isolated from the rest of the process: one that raises, exits, prints or changes ``sys.path`` while
-it is loaded disables itself only. ``lib/`` lies beside ``types/`` and ``providers/``. In the files of that directory,
-and in the modules of its ``lib/``, the name ``lib`` means this ``lib/`` only: ``from lib import dns_client``. Such
-files have an ``__import__`` of their own among their built-in names; ``sys.path``, ``sys.meta_path`` and every name in
-``sys.modules`` that other code uses stay unchanged. Each module is executed once for a registry, at its first import;
-another registry executes it anew.
+A file that raises, exits, prints or changes ``sys.path`` while it is loaded disables itself only. In the files of a
+directory and of its ``lib/``, the name ``lib`` means this ``lib/``: ``from lib import dns_client``. For that they have
+an ``__import__`` of their own; ``sys.path``, ``sys.meta_path`` and every name in ``sys.modules`` that other code uses
+stay unchanged. Each module is executed once for a registry, at its first import.
 """
 
 from __future__ import annotations
@@ -125,10 +120,7 @@ class DefinitionFiles:
             return self._read(path)[0]
 
     def component(self, path: str) -> Component:
-        """Return the component that a file defines, and its function ``build``.
-
-        Raise ``DefinitionError``, also for a constant such as ``INPUTS``, which is read in manifests only.
-        """
+        """Return a file's component and its ``build``. Raise ``DefinitionError``, also for an ignored constant."""
         module = self._execute(path)
         value: ComponentDefinition = _defined(path, module, "COMPONENT", ComponentDefinition)
         _check_name(path, "COMPONENT", value.name)
@@ -202,10 +194,7 @@ def by_preference(providers: Mapping[str, object]) -> Mapping[str, Any]:
 
 
 def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
-    """Return a policy of two functions, ``resource`` and ``plan`` → function or None.
-
-    Raise ``DefinitionError`` unless one is there and callable: a policy that checks nothing would pass all.
-    """
+    """Return a policy. Raise ``DefinitionError`` unless one of its functions is there: it would pass everything."""
     for word, function in functions.items():
         if function is not None and not callable(function):
             raise DefinitionError(f"{file}: '{word}' must be a function, not {type(function).__name__}")
@@ -299,10 +288,7 @@ def _members(
 
 
 def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileLoader]) -> None:
-    """Execute a module file. Raise ``DefinitionError`` with the line for its exception.
-
-    Raise it too if the file prints or changes ``sys.path``: this would affect the whole program.
-    """
+    """Execute a module file. Raise ``DefinitionError`` if it raises, with the line, prints, or changes ``sys.path``."""
     search_path, path_changed = list(sys.path), False
     stdout, before = _WriteDetector(), sys.stdout
     try:
@@ -339,10 +325,7 @@ class _CheckedLoader(SourceFileLoader):
     """Loads a file, or its bytecode, only from bytes that no other user could have changed."""
 
     def __init__(self, read: ReadCode, name: str, path: str) -> None:
-        """Read the file at ``path`` once, by ``read``, so that exactly the checked code is executed.
-
-        Raise ``UntrustedCode``, ``OSError``.
-        """
+        """Read the file at ``path`` once, by ``read``, so that exactly the checked code is executed."""
         super().__init__(name, path)
         self._read = read
         self._source, self._status = read(path)
@@ -352,10 +335,7 @@ class _CheckedLoader(SourceFileLoader):
         return {"mtime": self._status.st_mtime, "size": self._status.st_size}
 
     def get_data(self, path: str) -> bytes:
-        """Return the source, read once and checked, or the bytecode.
-
-        Raise ``OSError`` for bytecode that others could change: Python then compiles the source instead.
-        """
+        """Return the source, or bytecode. Raise ``OSError`` for bytecode that others could change: it is ignored."""
         if path == self.path:
             return self._source
         try:

@@ -64,11 +64,7 @@ class Origin(NamedTuple):
 
 
 class ModulePath:
-    """Directories in which ``<kind>/<name>.py`` is looked for; the first hit wins, installed distributions are last.
-
-    A type can also be a ``.json``, and a provider an executable without suffix. A kind is ``types``, ``providers``,
-    ``components`` or ``policies``.
-    """
+    """Directories in which ``<kind>/<name>.py`` is looked for; the first hit wins, installed distributions are last."""
 
     def __init__(
         self, directories: Sequence[str], *, distributions: bool = True, aliases: Mapping[str, str] | None = None
@@ -180,10 +176,7 @@ class ModulePath:
         return sorted({name.rpartition(".")[0] for name in files if name.endswith(suffixes) and name[0] != "_"})
 
     def _all(self) -> Iterator[str]:
-        """Yield the directories, then those of installed distributions.
-
-        These are searched for only if nothing before has the file: that takes as long as a short run.
-        """
+        """Yield the directories, then those of distributions, found late: that takes as long as a short run."""
         yield from self.directories
         if self._distributions is None:
             self._distributions = [directory for directory, _ in _distributions()]

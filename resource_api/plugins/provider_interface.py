@@ -51,10 +51,7 @@ _NOOP: Final = "noop"
 
 
 def interface_problems(definition: TypeDefinition, provider: type[object]) -> Sequence[str]:
-    """Return the mismatches between a type's declaration and its provider's methods, as lines for the author.
-
-    A method may be missing, misspelt, not declared as a feature, or have other parameters than it is called with.
-    """
+    """Return the mismatches between a type's declaration and its provider's methods, as lines for the author."""
     subject = f"provider of '{definition.name}'"
     problems = [f"{subject} {text}" for text in _method_problems(definition, provider)]
     problems += [f"{subject}: {text}" for text in _suitability_problems(provider)]

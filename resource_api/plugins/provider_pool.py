@@ -359,10 +359,7 @@ class ProviderPool:
         return proxy.WorkerProvider(proxy.WorkerPool(definition, self.run, start, implementation))
 
     def _make_one(self, definition: TypeDefinition, implementation: str = "") -> object:
-        """Return an object of one provider's class, or a worker for an executable. Raise ``ProviderError``.
-
-        ``implementation``: its name if the type has several.
-        """
+        """Return an object of a provider's class, or a worker for an executable. Raise ``ProviderError``."""
         provider_class = self._provider_class(definition, implementation)
         if issubclass(provider_class, ExecutableProvider):
             self._isolated.add(definition.instance)
@@ -377,10 +374,7 @@ class ProviderPool:
         return provider
 
     def _call_configure(self, instance: str, definition: TypeDefinition, provider: Any) -> None:
-        """Call ``configure`` of a provider with a copy of its configuration.
-
-        Raise ``ProviderError`` for its exception, and where the instance has no configuration or cannot have one.
-        """
+        """Call ``configure`` with a copy of the configuration. Raise ``ProviderError`` if it fails, or for none."""
         if instance in self._unavailable:
             raise ProviderError(self._unavailable[instance])
         if instance not in self._configs:
@@ -527,10 +521,7 @@ class _PureCalls:
             self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
     def insync(self, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
-        """Yield the answers of ``insync`` for the attributes of each question, or its exception.
-
-        A question has the name of a resource, attributes of it, and both states.
-        """
+        """Yield the answers of ``insync`` for the attributes of each question, or its exception."""
         if self._class is None:
             yield from self._provider().insync_each(self.context, questions)
             return

@@ -240,10 +240,7 @@ class Registry:
         return len(classes) > 1 or any(hasattr(kind, "suitable") for kind in classes.values())
 
     def component(self, name: str) -> Component | None:
-        """Return a component, or None where no component has the name.
-
-        Raise ``DefinitionError`` when its file is broken, or when a type has the name too.
-        """
+        """Return a component, or None. Raise ``DefinitionError`` if its file is broken, or a type has the name too."""
         if name not in self._components:
             path = self._component_file(name)
             self._components[name] = (
@@ -341,10 +338,7 @@ class Registry:
         return self.trust.read(path)
 
     def _component_file(self, name: str) -> str | None:
-        """Return a component's file, or None; distributions are searched last.
-
-        Raise ``DefinitionError`` for one with the name of a type, as a reference could mean both.
-        """
+        """Return a component's file, or None. Raise ``DefinitionError`` if a type has the name: it could mean both."""
         if not TYPE_NAME.match(name):
             return None
         path = self._module_path.find("components", name, installed=False)

@@ -54,10 +54,7 @@ def variadic(function: Any) -> bool:
 
 
 def validation_answers(answer: Any) -> list[str | Problem]:
-    """Return the answer of a provider's ``validate``, a text, a ``Problem`` or a list of them, as a list; None: empty.
-
-    Raise ``WrongAnswer`` for anything else.
-    """
+    """Return the answer of ``validate``, a text, a ``Problem``, several or None, as a list. Raise ``WrongAnswer``."""
     if answer is None:
         return []
     is_list = not isinstance(answer, (str, bytes, Problem, MappingABC)) and hasattr(answer, "__iter__")

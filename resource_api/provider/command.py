@@ -216,10 +216,7 @@ class _Discarded:
         self._run, self._context, self._source_line = run, context, source_line
 
     def __del__(self) -> None:
-        """Report a program that was never run, because nothing iterated over its output.
-
-        Its author expected that it runs, so the provider's call, or its open logging context, fails at its end.
-        """
+        """Report a program that was never run: its author expected it to, so the call or its block must fail."""
         if not self.started:
             text = f"{self._run.quoted} was not run: nothing iterates over what lines() returned ({self._source_line})"
             self._context.mistakes.append(CommandError(text, self._run.argv))

@@ -163,10 +163,7 @@ class RunContext:
             self.threads.start_grace_period()
 
     def log_traceback(self, error: BaseException, subject: str) -> None:
-        """Log where an exception of a provider comes from, at the level debug; not for errors of ours.
-
-        Only frames from its own code inwards are shown.
-        """
+        """Log at debug where a provider's exception comes from, from its own code inwards; not for errors of ours."""
         if isinstance(error, ResourceAPIError) or not self.log.enabled("debug"):
             return
         from traceback import TracebackException
@@ -413,10 +410,7 @@ class Context:
         return self._run.log.enabled(level, self.type.name)
 
     def note(self, level: str, message: str, *, prefix: bool = False, **fields: object) -> None:
-        """Log an observation that is not the provider's own, such as a line of a program that it runs.
-
-        ``prefix``: behind the message of the open logging context.
-        """
+        """Log an observation, such as a program's line; ``prefix``: behind the message of the open logging context."""
         if self.enabled(level):
             # The only name of the call, or those whose change is being made.
             names = self._only or self._open_names

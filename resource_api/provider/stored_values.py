@@ -33,10 +33,7 @@ _WITHOUT_REFERENCES: Final = 2
 
 
 class PrivateData:
-    """The private data of the resources of one run, by instance and name: as recorded, and as stored by its calls.
-
-    ``may_hold_secrets``: the state has a key, or nothing is recorded.
-    """
+    """The private data of the resources of one run, by instance and name: as recorded, and as stored by its calls."""
 
     def __init__(self) -> None:
         """Begin without records, as for a run without state, which keeps nothing."""

@@ -113,8 +113,5 @@ def default_path(environment: Mapping[str, str]) -> str:
 
 
 def command_options(values: Iterable[tuple[str, object]]) -> str:
-    """Return options for a command that a message advises, each with a space before it; without a value it is left out.
-
-    ``values``: each option, such as ``--state``, and its value.
-    """
+    """Return options with their values, for the command in a message; those without a value are left out."""
     return "".join(f" {option} {shell_word(value)}" for option, value in values if value)

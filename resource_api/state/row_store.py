@@ -1,7 +1,4 @@
-"""The base of the stores of rows: the session of a run keeps its stacks in memory beside the database.
-
-The format of rows is in ``stack_rows``. A database, a server: each store opens its own session.
-"""
+"""The base of the stores of rows: the session of a run keeps its stacks in memory beside the database."""
 
 from __future__ import annotations
 
@@ -23,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class StoreSession(Protocol):
-    """The session of one run, which writes. Each change is all or nothing.
-
-    After an error the stack is read again before its next use: the object may differ from the database.
-    """
+    """The session of one run, which writes. Each change is all or nothing; after an error the stack is read again."""
 
     #: The stacks that were read or written in this session.
     stacks: dict[StackName, StackRows]

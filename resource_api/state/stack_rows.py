@@ -496,10 +496,7 @@ def verify_checksums(database: RowReader) -> None:
 
 
 def verify(database: RowReader, find_data_key: FindDataKey) -> dict[StackName, StackState]:
-    """Read everything, the structure included; return the states. Raises ``StateError``.
-
-    An encrypted stack without a data key is verified by checksums only.
-    """
+    """Verify the structure and every row; return the states. Raises ``StateError``."""
     database.check()
     return {
         name: StackRows.read(database, header, find_data_key(header)).state

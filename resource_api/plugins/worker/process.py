@@ -224,10 +224,7 @@ class WorkerProcess(Process):
         """
 
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
-        """Wait for the next frame; ``check`` is called several times a second, and ends the waiting by raising.
-
-        Raise ``WorkerLost`` when the worker has ended, or has sent bytes that are no frame.
-        """
+        """Wait for the next frame. Raise ``WorkerLost``; ``check``, called a few times a second, may raise, too."""
         chunks = _MAX_CHUNKS
         while True:
             while self._frames:
@@ -305,10 +302,7 @@ class WorkerProcess(Process):
         return WorkerLost(describe_exit(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
 
     def _read(self, seconds: float) -> bool:
-        """Read once, within ``seconds``: frames into ``_frames``, lines into the log. Return whether any came.
-
-        Raise ``WorkerLost`` for bytes that are no frame.
-        """
+        """Read once: frames into ``_frames``, lines into the log; return whether any came. Raise ``WorkerLost``."""
         ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd not in {self._watch, self._requests}]
         for fd in ready:
             if not (data := os.read(fd, _CHUNK)):
@@ -337,20 +331,14 @@ class WorkerProcess(Process):
             self._programs.pop(pid, None)
 
     def _close_after_end(self) -> None:
-        """Close the worker's descriptors after its end.
-
-        ``_closed`` then prevents a use of their numbers, which may belong to other files.
-        """
+        """Close the descriptors; ``_closed`` then prevents a use of their numbers, which may belong to other files."""
         self._closed = True
         super()._close_after_end()
         os.close(self._requests)
 
 
 class ProgramWorker(WorkerProcess):
-    """An executable that speaks the protocol on its standard input and output, in any language.
-
-    Its lines on standard output without the mark of a frame are logged, as is its standard error.
-    """
+    """An executable that speaks the protocol on standard input and output; its other output is logged."""
 
     def __init__(self, path: str, log: Callable[[int, str], None], mask: Mask) -> None:
         """Start the executable at ``path``, and a guardian of it. Raise ``OSError`` where it cannot be executed."""

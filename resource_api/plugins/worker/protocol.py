@@ -145,10 +145,7 @@ def encode_plain(kind: str, body: Mapping[str, object]) -> bytes:
 
 
 def join(kind: str, body: Mapping[str, str]) -> bytes:
-    """Return the bytes of a frame of encoded values, which many frames may share; ``body``: name → JSON text.
-
-    Raise ``ProviderError`` if the frame is too large.
-    """
+    """Return the bytes of a frame of encoded values (name → JSON), which frames may share. Raise ``ProviderError``."""
     texts = {"kind": _json(kind), **body}
     return _framed("{" + ",".join(f"{_json(key)}:{text}" for key, text in texts.items()) + "}")
 

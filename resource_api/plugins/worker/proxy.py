@@ -289,10 +289,7 @@ class WorkerPool:
         return worker or self._start()
 
     def _discard(self, worker: WorkerProcess, context: Context) -> None:
-        """Kill a worker in the middle of a call.
-
-        The call may have changed something, so it counts: the cached data of other workers are then not valid any more.
-        """
+        """Kill a worker in a call, which may have changed something: others' cached data are then not valid."""
         worker.kill()
         with self._lock:
             self._changes += not context.reading
@@ -433,10 +430,7 @@ class WorkerCall:
             worker.assets.close()
 
     def _await_last_frame(self, worker: WorkerProcess, number: int) -> Frame:
-        """Return the frame that ends the call of this ``number``; until then, handle those that the worker sends.
-
-        Raise ``ValueError`` for the last frame of another call.
-        """
+        """Return the last frame of the call ``number``; until then handle what it sends. Raise ``ValueError``."""
         while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
             self._handle(worker, frame)
         if frame.body.get("id") != number:
@@ -503,10 +497,7 @@ class WorkerCall:
         worker.send(kind, self._check_end, **body)
 
     def _check_time(self, worker: WorkerProcess) -> None:
-        """Ask the worker to end the call, by a frame ``cancel``, once the run is cancelled or its time is over.
-
-        Raise ``CallTimeout`` after the grace period.
-        """
+        """Ask the worker to end a cancelled or late call, once. Raise ``CallTimeout`` after the grace period."""
         if (self._run.cancelled or self._seconds_over > 0) and not self._cancelled:
             self._cancelled = True
             self._send(worker, "cancel")
@@ -531,10 +522,7 @@ def result(frame: Frame) -> object:
 
 
 def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
-    """Carry out a report of a worker during a call: log a line, mask a secret, or record a status in ``context``.
-
-    Raise ``ValueError`` for a frame that is no report.
-    """
+    """Log a line, mask a secret, or record a status that a worker reports. Raise ``ValueError`` for any other frame."""
     body, outcomes = frame.body, context.outcomes
     if frame.kind == "log":
         _log(run, context, **body)

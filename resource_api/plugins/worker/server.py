@@ -80,10 +80,7 @@ class Connection:
         self._send_lock = threading.Lock()
 
     def send(self, kind: str, **body: object) -> None:
-        """Send a frame to the runtime. Raise ``Disconnected``, and ``ProviderError`` for one that is too large.
-
-        In a child that the provider has forked do nothing: its frames would mix with the parent's.
-        """
+        """Send a frame, but none from a forked child. Raise ``Disconnected``, ``ProviderError`` if it is too large."""
         data = memoryview(encode(kind, body))
         if os.getpid() != self._pid:
             return
@@ -123,10 +120,7 @@ class Connection:
 
 
 def move_descriptor(descriptor: int) -> int:
-    """Move a descriptor to a high number and return that; executed programs do not inherit it.
-
-    A provider may close the low numbers, or expect them for its own files.
-    """
+    """Move a descriptor to a high number, which executed programs do not inherit, and return that."""
     try:
         high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LOWEST_DESCRIPTOR)
     except OSError:  # the limit of descriptors is lower
@@ -359,10 +353,7 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
 
 
 def serve_standard_streams(directories: Sequence[str]) -> None:
-    """Serve a provider as an executable does: frames go over standard input and output.
-
-    The provider's output goes to standard error instead, so that it does not mix with frames.
-    """
+    """Serve a provider over standard input and output; its own output goes to standard error, not among the frames."""
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

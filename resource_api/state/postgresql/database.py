@@ -1,16 +1,12 @@
 """The database on a PostgreSQL server: the connection to it, its tables, the rows of stacks, and finished runs.
 
-The connection is opened late, and again after a restart of the server. Nothing depends on the session of the server: no
-settings, no prepared statements, no temporary tables, and no locks beyond a transaction. So a pooler may give each
-transaction to another session (pgbouncer in transaction mode). No other module imports psycopg.
+Nothing depends on the session of the server: no settings, no prepared statements, no temporary tables, and no locks
+beyond a transaction. So a pooler may give each transaction to another session (pgbouncer in transaction mode).
 
-The tables are in the schema ``resource_api``. ``stack`` has a row for each stack: its lease, and its header with a
-checksum, as the rows of ``resource``, ``owed`` and ``intent`` have one. They are read from a snapshot, and written by
-one statement, which renews the lease of the stack and does nothing at all where that was lost. It is atomic, durable
-when it returns, and needs one journey to the server, whatever it writes.
-
-``run`` has a row for each finished run, the newest of each stack, with its report: a JSON value, which the server can
-search; it is no part of the state, and no decision depends on it.
+``stack`` has a row for each stack: its lease, and its header with a checksum, as the rows of ``resource``, ``owed`` and
+``intent`` have one. They are written by one statement, which renews the lease and does nothing where that was lost: it
+is atomic, durable when it returns, and needs one journey to the server. ``run`` has a row for each finished run; no
+decision depends on it.
 """
 
 from __future__ import annotations
@@ -306,10 +302,7 @@ def _close(connection: Connection, pid: int) -> None:
 
 
 def _tables_exist(connection: Connection, url: str) -> bool:
-    """Return whether the tables exist, in a format that this version reads; an empty schema has none.
-
-    Raise ``StateError`` for a schema of another program, and for another format.
-    """
+    """Return whether the tables exist. Raise ``StateError`` for a schema of another program, and for another format."""
     row = connection.execute(
         "SELECT to_regclass(%s) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(%s))",
         (f"{SCHEMA}.format", SCHEMA),

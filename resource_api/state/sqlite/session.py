@@ -79,11 +79,7 @@ def _check_losses(path: str, marker: Marker | None, headers: Mapping[StackName, 
 
 
 class WriteSession:
-    """The database at ``path`` while its lock is held.
-
-    ``stacks``: those that were read or written in this session. ``failure``: the error after which nothing more is
-    written, or None. ``opened``: the database, or None until the first write creates it.
-    """
+    """The database at ``path`` while its lock is held; ``opened`` is None until the first write creates it."""
 
     def __init__(self, path: str) -> None:
         """Open the database if it exists. Raises ``StateError``."""
@@ -197,10 +193,7 @@ class WriteSession:
             self._marker = marker
 
     def close(self) -> bool:
-        """Close the database; all commits are then in its main file, in the marker and in a generation.
-
-        Returns whether it was closed, and every write had succeeded.
-        """
+        """Close the database with a new generation and marker; return whether every write had succeeded."""
         if self.opened is None or self._pid != os.getpid():  # after a fork it remains that of the parent
             return False
         with closing(self.opened.database):

@@ -1,14 +1,12 @@
 """The durable store: one SQLite database for each machine or user, one run at a time.
 
 Under the lock there is one connection, and each stack in use is kept in memory beside it: the cost of a commit depends
-only on its size. Without the lock, every read opens its own read-only connection. The format of rows is in
-``stack_rows``, the repair of damage in ``recovery``.
+only on its size. Without the lock, every read opens its own read-only connection.
 
-Beside the database are the files of the no-change cache: conclusions of runs from the state of a stack, valid until
-that state changes. An entry is bound to the header of its stack, which holds the tallies of all rows, and to the
-database file as the last session left it: after another commit, an interrupted run, or any other change of the file, it
-is ignored. Entries of encrypted stacks are not kept. They are readable by their owner only; a file that another user
-could have written is ignored. None of them is durable, and no failure is an error: a run then makes a whole plan.
+Beside the database are the files of the no-change cache: conclusions of runs from the state of a stack. An entry is
+bound to the header of its stack, which holds the tallies of all rows, and to the database file as the last session left
+it: after any other change it is ignored, as is a file that another user could have written. Entries of encrypted stacks
+are not kept. No failure is an error: a run then makes a whole plan.
 """
 
 from __future__ import annotations
@@ -189,10 +187,7 @@ class SqliteStore(RowStore[WriteSession]):
         return run_archive.saved_runs(self.path)
 
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
-        """Save the conclusion of a run in the cache, under ``label``; it is valid until the stack changes.
-
-        ``content`` is plain data without secrets; ``keys`` are those of all records, to which it refers.
-        """
+        """Save the conclusion of a run in the cache, under ``label``; it is valid until the stack changes."""
         with self._writing() as session:
             # Of encrypted state nothing is kept outside the database; without a database nothing was recorded.
             if session.opened is not None and self._data_keys.key is None:
