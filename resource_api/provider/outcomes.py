@@ -221,7 +221,7 @@ class CallOutcomes(dict["Name", Outcome]):
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:
-        """Mention the names of a new context. Raise ``ProviderError`` for one mentioned before, unless ``enclosing``."""
+        """Mention the names of a new context. Raise ``ProviderError`` for mentioned ones, unless ``enclosing``."""
         for name in names:
             outcome = self.get(name)
             if outcome and outcome.mentioned and name not in enclosing:
