@@ -30,12 +30,11 @@ from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME, Step
 from resource_api.model.values.document import Document, Node
-from resource_api.model.values.reference import Reference, parse
+from resource_api.model.values.reference import Reference, hashable_name, parse
 from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.model.values.values import Sensitive, is_flat, leaves, same_value
 from resource_api.plan.decide import required_references
 from resource_api.prior.match import stated_implementations
-from resource_api.state.stack_rows import hashable_name
 from resource_api.state.store import CachedConclusion, StackName, StateStore
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.recorder import Records

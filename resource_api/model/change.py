@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import ProviderError
-from resource_api.model.values.reference import capitalize_type
+from resource_api.model.values.reference import capitalize_type, hashable_name
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import show_attribute, show_first
 from resource_api.model.values.values import (
@@ -397,7 +397,7 @@ class SideEffect(NamedTuple):
     def from_document(cls, document: SideEffectJson) -> SideEffect:
         """Return the side effect of a ``document``, which does not contain the state."""
         name = document["name"]
-        return cls(tuple(name) if isinstance(name, list) else name, document["action"], document.get("type", ""))
+        return cls(hashable_name(name), document["action"], document.get("type", ""))
 
     def document(self) -> SideEffectJson:
         """Return the fields in JSON: the name, the action, and the type if it is another one."""

@@ -245,18 +245,14 @@ def _type_from_json(path: str, data: bytes) -> TypeDefinition:
     """
     from resource_api.manifest import json_reader  # only for types of providers in other languages
 
-    try:
+    with errors_as(DefinitionError, ManifestError):
         document = json_reader.read(data, path).data
-    except ManifestError as error:
-        raise DefinitionError(str(error)) from error
     fields = dict(_mapping(path, "the type", document))
     for word, part in (("attributes", Attribute), ("config", Attribute), ("functions", Function)):
         if word in fields:
             fields[word] = _members(path, word, fields[word], part)
-    try:
+    with errors_as(DefinitionError, (DefinitionError, TypeError), f"{path}: "):
         return TypeDefinition(**fields)
-    except (DefinitionError, TypeError) as error:
-        raise DefinitionError(f"{path}: {error}") from error
 
 
 def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
@@ -280,10 +276,8 @@ def _members(
         if part is Function:
             inputs = _members(path, f"{key_path}.inputs", fields.get("inputs", {}), Attribute)
             fields = {**fields, "inputs": inputs}
-        try:
+        with errors_as(DefinitionError, TypeError, f"{path}: {key_path}: "):
             members[name] = part(**fields)
-        except TypeError as error:
-            raise DefinitionError(f"{path}: {key_path}: {error}") from error
     return members
 
 

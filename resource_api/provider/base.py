@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.model.change import exists
 from resource_api.model.values.errors import Problem, ProviderError, WrongAnswer
+from resource_api.model.values.reference import hashable_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -221,10 +222,13 @@ def named_answers(subject: str, kind: type[T], answer: Any, names: Collection[Na
 
     Raise ``ProviderError``, about ``subject``, for an answer of another form, and for another name.
     """
-    for pair in () if answer is None else answer if hasattr(answer, "__iter__") else [answer]:
-        if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], kind)):  # noqa: PLR2004 - a pair
+    if answer is None:
+        return
+    for pair in answer if hasattr(answer, "__iter__") else [answer]:
+        is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2  # noqa: PLR2004 - a pair
+        if not is_pair or not isinstance(pair[1], kind):
             raise ProviderError(f"{subject} must return pairs of a name and a {kind.__name__}, not {pair!r:.80}")
-        name = tuple(pair[0]) if isinstance(pair[0], list) else pair[0]
+        name = hashable_name(pair[0])
         if name not in names:
             raise ProviderError(f"{subject} reports {name!r:.80}, which is not among the changes")
         yield name, pair[1]

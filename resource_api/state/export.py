@@ -16,7 +16,6 @@ from resource_api.model.values import reference
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.state.encryption.secret_encryption import DataKey, remove_secrets
-from resource_api.state.stack_rows import hashable_name
 from resource_api.system.document_schema import find_violations
 
 if TYPE_CHECKING:
@@ -173,11 +172,12 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
     """Build the state from a verified document. Raises ``ManifestError`` for two records of one resource."""
     records: dict[RecordKey, Record] = {}
     for resource in document["resources"]:
-        record = Record.from_dict({**resource, "is_": resource["is"], "name": hashable_name(resource["name"])})
+        name = reference.hashable_name(resource["name"])
+        record = Record.from_dict({**resource, "is_": resource["is"], "name": name})
         if record.key in records:
             raise _refusal(file, f"{record.reference} and {records[record.key].reference} are one resource")
         records[record.key] = record
-    owed = {(instance, hashable_name(name)): sources for instance, name, sources in document["owed"]}
+    owed = {(instance, reference.hashable_name(name)): sources for instance, name, sources in document["owed"]}
     fields = {key: document[key] for key in _FIELDS}
     salt = bytes.fromhex(document["salt"])
     return StackState(**fields, salt=salt, records=records, owed=owed, outputs=document["outputs"])

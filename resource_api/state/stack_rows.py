@@ -17,6 +17,7 @@ from resource_api.model import codec
 from resource_api.model.record import NO_LIFECYCLE, Commit, Intent, Record, RecordedLifecycle, RecordKey, StackState
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import StateDamaged, StateError, StateNotEncrypted
+from resource_api.model.values.reference import hashable_name
 from resource_api.model.values.start_up import NamedTuple, blake2b
 from resource_api.model.values.text import counted
 from resource_api.model.values.values import SCALAR_TYPES, batches
@@ -25,7 +26,6 @@ from resource_api.state.store import StackName, apply_commit
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.type_definition import Name
     from resource_api.state.encryption.keys import Key
     from resource_api.state.encryption.secret_encryption import DataKey
     from resource_api.state.store import Row
@@ -620,11 +620,6 @@ def unpack(columns: Sequence[Any]) -> Record:
 def unpack_owed(rows: Iterable[Any]) -> dict[RecordKey, Sequence[str]]:
     """Return the owed refreshes of all rows, as in ``StackState``: target → references of the sources."""
     return {(instance, hashable_name(name)): sources for instance, name, sources in rows}
-
-
-def hashable_name(name: Any) -> Name:
-    """Return a resource's name that was read from JSON, where one of several namevars is a list."""
-    return tuple(name) if type(name) is list else name
 
 
 def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> list[object]:

@@ -7,7 +7,7 @@ the name exists is for the callers.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from resource_api.model.values.errors import suggestion
 from resource_api.model.values.start_up import NamedTuple, regex
@@ -220,6 +220,11 @@ def check_stack(text: str, project: str, stack: str) -> None:
     if text.startswith("urn:") and ((urn := parse_urn(text)).project, urn.stack) != (project, stack):
         msg = f"{text} is of project {urn.project}, stack {urn.stack}; this is about project {project}, stack {stack}"
         raise ValueError(msg)
+
+
+def hashable_name(name: Any) -> Any:
+    """Return a resource's name that was read from JSON, where one of several namevars is a list."""
+    return tuple(name) if isinstance(name, list) else name
 
 
 def make_urn(stack: str, project: str, parent: str, reference: Reference) -> URN:

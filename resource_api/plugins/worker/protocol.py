@@ -20,13 +20,13 @@ from resource_api.model.sealed_secrets import TAG
 from resource_api.model.values import errors
 from resource_api.model.values.assets import KINDS, Content
 from resource_api.model.values.errors import Problem, ProviderError
+from resource_api.model.values.reference import hashable_name
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from resource_api.model.type_definition import Name
 
 #: The version of the protocol: counts up with every change of the frames that the other side could not understand.
 VERSION: Final = 3
@@ -78,11 +78,6 @@ def unreadable_content(word: str, sha256: str, origin: str, source: object) -> C
     return KINDS[word](sha256, origin, source)
 
 
-def name(value: object) -> Name:
-    """Return the name of a resource; its parts become a tuple, which other languages may not have."""
-    return tuple(value) if type(value) is list else value
-
-
 def problem_fields(problem: Problem) -> dict[str, object]:
     """Return the fields of a problem that have a value, for a frame."""
     return {name: value for name, value in problem._asdict().items() if value != Problem._field_defaults.get(name)}
@@ -108,8 +103,8 @@ def side_effect_fields(effect: SideEffect) -> dict[str, object]:
 def side_effect(fields: object) -> SideEffect:
     """Return the side effect in a worker's frame, with tuples for lists in its names. Raise ``ProviderError``."""
     if isinstance(fields, dict) and {"name", "action"} <= fields.keys() <= set(SideEffect._fields):
-        aliases = tuple(map(name, fields.get("aliases") or ()))
-        return SideEffect(**{**fields, "name": name(fields["name"]), "aliases": aliases}).checked()
+        aliases = tuple(map(hashable_name, fields.get("aliases") or ()))
+        return SideEffect(**{**fields, "name": hashable_name(fields["name"]), "aliases": aliases}).checked()
     raise ProviderError(f"a side effect is an object with a name and an action, not {fields!r:.80}")
 
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Changes
 from resource_api.model.provider_functions import Planned
 from resource_api.model.report import LOG_FIELDS
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import STOPPED, DefinitionError, ProviderError, ResourceError, reason
+from resource_api.model.values.reference import hashable_name
 from resource_api.model.values.values import Sensitive, is_secret
 from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.process import WorkerLost
@@ -111,13 +113,13 @@ class WorkerProvider:
         """Yield the needs of the changes that this machine lacks, as the provider in the worker reports them."""
         listed = [{"name": name, "should": should} for name, should in changes.items()]
         for name, problem in self._workers.call(context, "preflight", listed) or ():
-            yield protocol.name(name), protocol.problem(problem)
+            yield hashable_name(name), protocol.problem(problem)
 
     def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
         """Yield the side effects of the changes, as the provider in the worker reports them."""
         listed = [{"name": name, "is": is_, "should": should} for name, (is_, should) in changes.items()]
         for name, effect in self._workers.call(context, "side_effects", listed) or ():
-            yield protocol.name(name), protocol.side_effect(effect)
+            yield hashable_name(name), protocol.side_effect(effect)
 
     def suitable(self, context: Context) -> object:
         """Return True, or why the provider cannot be used on this machine."""
@@ -301,10 +303,8 @@ class WorkerPool:
         Raise ``ProviderError`` where it cannot be started, ``DefinitionError`` where it cannot load the provider.
         """
         name = self._definition.name
-        try:
+        with errors_as(ProviderError, OSError, f"the worker of '{name}' cannot be started: "):
             worker = self._start_process(self._log_output, self._run.log.mask)
-        except OSError as error:
-            raise ProviderError(f"the worker of '{name}' cannot be started: {error.strerror}") from error
         try:
             instance = self._definition.instance
             terms = {"implementation": self._implementation, "level": self._run.log.lowest_level(name)}
@@ -469,14 +469,14 @@ class WorkerCall:
     def _handle(self, worker: WorkerProcess, frame: Frame) -> None:
         """Answer a request that the worker sends during the call, or apply its report, such as a status."""
         if frame.kind == "blocked":
-            self._send(worker, "answer", value=self._changes.blocked(protocol.name(frame.body["name"])))
+            self._send(worker, "answer", value=self._changes.blocked(hashable_name(frame.body["name"])))
         elif frame.kind == "begun":
             self._changes.begun.clear()
-            self._changes.begun.update(map(protocol.name, frame.body["names"]))
+            self._changes.begun.update(map(hashable_name, frame.body["names"]))
         elif frame.kind == "private":
-            self._send(worker, "answer", value=self._context.private(protocol.name(frame.body["name"])))
+            self._send(worker, "answer", value=self._context.private(hashable_name(frame.body["name"])))
         elif frame.kind == "store_private":
-            self._store_private(worker, protocol.name(frame.body["name"]), frame.body["data"])
+            self._store_private(worker, hashable_name(frame.body["name"]), frame.body["data"])
         elif frame.kind in {"open", "member", "read"}:
             kind, answer = worker.assets.answer(frame.kind, frame.body)
             self._send(worker, kind, **answer)
@@ -529,9 +529,9 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
     elif frame.kind == "status":
         _set_status(context, **body)
     elif frame.kind == "status_line":
-        outcomes.log_status(list(map(protocol.name, body["names"])), body["status"], body["text"])
+        outcomes.log_status(list(map(hashable_name, body["names"])), body["status"], body["text"])
     elif frame.kind == "attribute":
-        outcome = outcomes.setdefault(protocol.name(body["name"]), Outcome())
+        outcome = outcomes.setdefault(hashable_name(body["name"]), Outcome())
         outcome.attributes.append(protocol.difference(body))
     elif frame.kind == "conceal":
         value = body["value"]
@@ -550,11 +550,11 @@ def _set_status(
     if status not in STATUSES:
         raise ValueError(f"'{status}' is no status; there are {', '.join(STATUSES)}")
     if logged:
-        context.outcomes.copy_status(protocol.name(name), status, reason, tainted=tainted)
+        context.outcomes.copy_status(hashable_name(name), status, reason, tainted=tainted)
     elif status == "failed":
-        context.failed(protocol.name(name), reason, tainted=tainted)
+        context.failed(hashable_name(name), reason, tainted=tainted)
     else:
-        getattr(context, status)(protocol.name(name))
+        getattr(context, status)(hashable_name(name))
 
 
 def _log(
@@ -576,7 +576,7 @@ def _log(
     if level not in LEVELS:
         raise ValueError(f"'{level}' is no level of the log")
     if subject is None:
-        subject = context.type.name if name is None else context.reference(protocol.name(name))
+        subject = context.type.name if name is None else context.reference(hashable_name(name))
     selected = {field: fields[field] for field in LOG_FIELDS if field in fields} if fields else {}
     difference = None if change is None else protocol.difference(change)
     run.log.write(level, subject, text, context.type.name, lambda: selected, change=difference)
