@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from resource_api.model.values.archive_rules import Limits, Member
 from resource_api.model.values.assets import Archive, Asset, Content
+from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ProviderError
 from resource_api.plugins.worker import guardian
 from resource_api.plugins.worker.protocol import DISCONNECTED, Decoder, encode, encode_error, unreadable_content
@@ -59,6 +60,10 @@ class WorkerLost(ProviderError):  # noqa: N818 - its name is a sentence
         super().__init__(how + more)
         self.how = how
         self.more = more
+
+
+#: Takes the fault of the bytes, returns the error.
+_no_frame = partial(WorkerLost, "sent bytes that are no frame")
 
 
 class AssetSender:
@@ -278,10 +283,8 @@ class WorkerProcess(Process):
             return
         self.stop(0)
         if not self.stopped and self._row is not None:
-            programs = self._programs.values()
-            alive = [
-                program for program in programs if (row := process_tree.row(program.pid)) and row.start == program.start
-            ]
+            present = {program: process_tree.row(program.pid) for program in self._programs.values()}
+            alive = [program for program, row in present.items() if row is not None and row.start == program.start]
             with process_tree.adopting():
                 # Its children are no descendants of ours any more: they are found by its session, and the programs
                 # that it has reported lead sessions of their own.
@@ -305,16 +308,14 @@ class WorkerProcess(Process):
         """Read once: frames into ``_frames``, lines into the log; return whether any came. Raise ``WorkerLost``."""
         ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd not in {self._watch, self._requests}]
         for fd in ready:
-            if not (data := os.read(fd, _CHUNK)):
+            data = os.read(fd, _CHUNK)
+            if not data:
                 self._poller.unregister(fd)
             elif fd != self._answers:
                 self._log_lines(self._streams[fd], data)
             else:
-                try:
+                with errors_as(_no_frame, (ValueError, LookupError, TypeError), ": "):
                     self._frames.extend(self._decoder.feed(data))
-                except (ValueError, LookupError, TypeError) as error:
-                    lost = WorkerLost("sent bytes that are no frame", f": {error}")
-                    raise lost from error
         return bool(ready)
 
     def _log_lines(self, stream: int, data: bytes) -> None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from resource_api.model.change import Change, Changes
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.archive_rules import Limits, Member
-from resource_api.model.values.assets import KINDS, Asset, Content
+from resource_api.model.values.assets import KINDS, Archive, Asset, Content
 from resource_api.model.values.errors import Problem, ProviderError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.reference import split_instance
@@ -147,7 +147,7 @@ class WorkerRun(RunContext):
         self.interrupted = False
         #: Whether the current call has reported a failure.
         self._any_failed = False
-        connection.decoder.content = _requesting_content(self.request)
+        connection.decoder.content = self._content
         super().__init__(ForwardedLog(level, self._send_event))
         self.isolate = False  # this is the worker
         self.private = _RequestedPrivateData(self.request)
@@ -194,7 +194,7 @@ class WorkerRun(RunContext):
         """Request whether a prerequisite of a name has failed; while nothing has failed in this call, none can have."""
         return self._any_failed and bool(self.request("blocked", name=name))
 
-    def request(self, kind: str, **body: object) -> object:
+    def request(self, kind: str, **body: object) -> Any:
         """Send a request of this kind to the runtime during a call, and return its answer.
 
         Raise the error in the answer, and ``ProviderError`` outside of a call, as from a thread that has outlived it.
@@ -208,6 +208,23 @@ class WorkerRun(RunContext):
         if answer.kind == "refused":
             raise decode_error(answer.body)
         return answer.body["value"]
+
+    def _content(self, word: str, sha256: str, origin: str, source: object) -> Content:
+        """Return an asset or archive whose bytes the runtime sends when they are read: here files may be unreadable."""
+        read = self._open_asset if word == Asset.word else self._members
+        return KINDS[word](sha256, origin, source, partial(read, sha256))
+
+    def _open_asset(self, sha256: str) -> BinaryIO:
+        """Return the requested bytes of an asset as a file."""
+        reader = self.request("open", word=Asset.word, sha256=sha256, limits=None)
+        return io.BufferedReader(_RequestedBytes(partial(self.request, "read", reader=reader)))
+
+    def _members(self, sha256: str, limits: Limits) -> Iterator[Member]:
+        """Yield the members of an archive; the bytes of one are read before the next member, or not at all."""
+        reader = self.request("open", word=Archive.word, sha256=sha256, limits=tuple(limits))
+        while (member := self.request("member", reader=reader)) is not None:
+            name, kind, mode, target = member
+            yield Member(name, kind, mode, target, iter(partial(self.request, "read", reader=reader), None))
 
     def _send_outcome(self, call: int, kind: str, **body: object) -> None:
         """Send a report on a resource, unless ``call``, the number of its call, has ended: a thread may outlive it.
@@ -281,28 +298,6 @@ class _SendingMask(Mask):
         if is_secret(value):
             super().add(value)
             self._connection.send("conceal", value=value)
-
-
-def _requesting_content(request: Callable[..., Any]) -> Callable[[str, str, str, object], Content]:
-    """Return a function that makes assets and archives with the runtime's bytes, as files may be unreadable here."""
-
-    def content(word: str, sha256: str, origin: str, source: object) -> Content:
-        """Return an asset or archive whose bytes the runtime sends while they are read."""
-
-        def open_asset() -> BinaryIO:
-            reader = request("open", word=word, sha256=sha256, limits=None)
-            return io.BufferedReader(_RequestedBytes(partial(request, "read", reader=reader)))
-
-        def members(limits: Limits) -> Iterator[Member]:
-            """Yield the members of an archive; the bytes of one are read before the next member, or not at all."""
-            reader = request("open", word=word, sha256=sha256, limits=tuple(limits))
-            while (member := request("member", reader=reader)) is not None:
-                name, kind, mode, target = member
-                yield Member(name, kind, mode, target, iter(partial(request, "read", reader=reader), None))
-
-        return KINDS[word](sha256, origin, source, open_asset if word == Asset.word else members)
-
-    return content
 
 
 class _RequestedBytes(io.RawIOBase):
@@ -462,15 +457,7 @@ class _Server:
         If it raises, the frame is ``raised`` with the error; ``common`` are fields of both.
         """
         try:
-            try:
-                body = make_body()
-            finally:
-                if os.getpid() != self._pid:
-                    os._exit(70)  # a child that the provider forked must not answer: EX_SOFTWARE, sysexits.h
-                for stream in (sys.stdout, sys.stderr):
-                    with suppress(OSError, ValueError):
-                        stream.flush()
-            self._connection.send(kind, **body, **common)
+            self._connection.send(kind, **self._body(make_body), **common)
         except Disconnected:
             raise
         except BaseException as error:  # noqa: BLE001 - the runtime decides the consequences
@@ -478,6 +465,17 @@ class _Server:
             self._connection.send("raised", **protocol.encode_error(error, self._run.log.mask), **common)
             return False
         return True
+
+    def _body(self, make_body: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:
+        """Return the body that the provider's code makes, its output flushed; end a child that this code has forked."""
+        try:
+            return make_body()
+        finally:
+            if os.getpid() != self._pid:
+                os._exit(70)  # only its parent may answer: EX_SOFTWARE, sysexits.h
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
 
     def _call(
         self,

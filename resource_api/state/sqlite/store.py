@@ -199,14 +199,19 @@ class SqliteStore(RowStore[WriteSession]):
         with self._guard, self._lock.held(timeout):
             databases.check_not_newer(self.path)
             self._lock.write_holder("state recover")
-            try:
-                with self._reading() as opened:
-                    if opened is not None:
-                        verify(opened.database, self._data_keys.for_check)
-            except StateError as error:
-                damage = error.message if isinstance(error, StateDamaged) else str(error)
-                return [*recovery.recover(self.path, damage, self._data_keys.for_check), *self._recover_history()]
-            return self._recover_history() or [f"nothing to recover: {self.check()[0]}"]
+            damage = self._damage()
+            actions = recovery.recover(self.path, damage, self._data_keys.for_check) if damage else ()
+            return [*actions, *self._recover_history()] or [f"nothing to recover: {self.check()[0]}"]
+
+    def _damage(self) -> str:
+        """Return the reason why the database cannot be used, or ""."""
+        try:
+            with self._reading() as opened:
+                if opened is not None:
+                    verify(opened.database, self._data_keys.for_check)
+        except StateError as error:
+            return error.message if isinstance(error, StateDamaged) else str(error)
+        return ""
 
     def _recover_history(self) -> list[str]:
         """Remove the finished runs that cannot be read; return a line about them, or none."""
