@@ -221,7 +221,7 @@ def attribute_problems(name: object, attribute: object, reserved: Collection[str
         attribute.datatype = datatypes.parse(attribute.type)
     except (DataTypeError, TypeError) as error:
         return [*problems, f"data type {attribute.type!r}: {error}"]
-    if attribute.must_be and not attribute.datatype.has_pattern:
+    if attribute.must_be and not attribute.datatype.contains("Pattern"):
         problems.append(f"must_be says what a Pattern accepts, and there is none in its data type {attribute.type}")
     return [*problems, *_value_problems(attribute)]
 

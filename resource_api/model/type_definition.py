@@ -186,8 +186,7 @@ class TypeDefinition(AttributeSet):
         #: The provider of its resources: ``vm_host@lab``, or the type's name for the default provider.
         self.instance = name
         self.docs = docs
-        names = () if isinstance(features, str) or not hasattr(features, "__iter__") else tuple(features)
-        self.features: frozenset[str] = frozenset(name for name in names if isinstance(name, str))
+        self.features, feature_problems = _checked_features(features)
         self.automatic: Mapping[str, Mapping[str, object]] = {
             "require": autorequires or {},
             "before": autobefore or {},
@@ -214,16 +213,9 @@ class TypeDefinition(AttributeSet):
         #: ``title``: the namevar exists in manifests only, and nothing on the system has that name (contract §10.9).
         self.identity = identity
         self.warnings: tuple[str, ...] = tuple(_feature_warnings(name, self.features))
-        invalid = (features and not names) or not all(isinstance(name, str) for name in names)
-        self._check(keyword_problems(TypeDefinition, unknown), features if invalid else None)
-
-    def _check(self, problems: Iterable[str], invalid_features: object) -> None:
-        """Raise ``DefinitionError`` with ``problems`` and all others; ``invalid_features``: a wrong value, or None."""
-        problems = [*problems, *_type_problems(self)]
-        if invalid_features is not None:
-            problems.append(f"features must be a set of names, such as {{'canonicalize'}}, not {invalid_features!r}")
+        problems = [*keyword_problems(TypeDefinition, unknown), *_type_problems(self), *feature_problems]
         if problems:
-            raise DefinitionError("\n".join(f"type '{self.name}': {problem}" for problem in problems))
+            raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
 
     def __repr__(self) -> str:
         """Show the name."""
@@ -391,6 +383,15 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
+def _checked_features(declared: Any) -> tuple[frozenset[str], list[str]]:
+    """Return the names of features that a type declares, and the problem of a value that is no set of names."""
+    names = [] if isinstance(declared, str) or not hasattr(declared, "__iter__") else list(declared)
+    features = frozenset(name for name in names if isinstance(name, str))
+    if (declared and not names) or not all(isinstance(name, str) for name in names):
+        return features, [f"features must be a set of names, such as {{'canonicalize'}}, not {declared!r}"]
+    return features, []
+
+
 def _feature_warnings(name: str, features: Iterable[str]) -> Iterator[str]:
     """Yield a warning for each unknown feature."""
     for feature in sorted(set(features) - FEATURES):
@@ -410,19 +411,26 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     problems += _provider_problems(definition) + _verb_problems(definition.verbs)
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
-    for name, attribute in definition.attributes.items():
-        problems += [f"attribute '{name}': {problem}" for problem in attributes_.attribute_problems(name, attribute)]
-        if (source := getattr(attribute, "derived_from", "")) and source not in definition.attributes:
-            near = hint(source, definition.attributes)
-            problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
-    reserved = [spelt for spelt in definition.spelt.values() if spelt in definition.attributes]
-    problems += [f"attribute '{spelt}': manifests write the attribute '{spelt[:-1]}' so" for spelt in reserved]
+    problems += _attribute_problems(definition)
     if problems:
         return problems
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
     problems += definition.titles.problems(definition.namevars)
     return [*problems, *_automatic_problems(definition), *_origin_problems(definition)]
+
+
+def _attribute_problems(definition: TypeDefinition) -> list[str]:
+    """Return the problems of a type's attributes, each with the attribute's name."""
+    problems, attributes = list[str](), definition.attributes
+    for name, attribute in attributes.items():
+        problems += [f"attribute '{name}': {problem}" for problem in attributes_.attribute_problems(name, attribute)]
+        source = getattr(attribute, "derived_from", "")
+        if source and source not in attributes:
+            near = hint(source, attributes)
+            problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
+    reserved = [spelt for spelt in definition.spelt.values() if spelt in attributes]
+    return problems + [f"attribute '{spelt}': manifests write the attribute '{spelt[:-1]}' so" for spelt in reserved]
 
 
 def _time_problems(timeout: Any, settle: Any) -> list[str]:
@@ -515,20 +523,23 @@ def _automatic_problems(definition: TypeDefinition) -> list[str]:
             if not isinstance(type_name, str) or not TYPE_NAME.match(type_name):
                 problems.append(f"{keyword}: {type_name!r} is no name of a type; titles are written as {how}")
             listed = [titles] if isinstance(titles, str) or callable(titles) else titles
-            if not hasattr(listed, "__iter__"):
+            if hasattr(listed, "__iter__"):
+                wrong = filter(None, [_automatic_title_problem(definition, title) for title in listed])
+                problems += [f"auto{word} of '{type_name}': {problem}" for problem in wrong]
+            else:
                 problems.append(f"{keyword}: titles are written as {how}, not {titles!r}")
-                continue
-            for title in listed:
-                if callable(title):
-                    continue
-                if not isinstance(title, str):
-                    problems.append(f"auto{word} of '{type_name}': a title must be a string, not {title!r}")
-                elif title.startswith("$") and title[1:] not in definition.attributes:
-                    problems.append(
-                        f"auto{word} of '{type_name}': unknown attribute '{title}'"
-                        f"{hint(title[1:], definition.attributes)}"
-                    )
     return problems
+
+
+def _automatic_title_problem(definition: TypeDefinition, title: object) -> str:
+    """Return the problem of a title in ``autorequires`` or its kin, or "": a text, ``$attribute``, or a function."""
+    if callable(title):
+        return ""
+    if not isinstance(title, str):
+        return f"a title must be a string, not {title!r}"
+    if title.startswith("$") and title[1:] not in definition.attributes:
+        return f"unknown attribute '{title}'{hint(title[1:], definition.attributes)}"
+    return ""
 
 
 #: The parts of a pattern, as ``template`` reads them.
@@ -559,28 +570,31 @@ class TitlePatterns:
 
     def split(self, title: str) -> dict[str, str] | None:
         """Return the namevars that the first matching pattern finds in a title; None: no pattern matches."""
-        match = next(filter(None, (regex.match(title) for regex in self.regexes)), None)
-        return None if match is None else {name: text for name, text in match.groupdict().items() if text is not None}
+        for pattern in self.regexes:
+            if match := pattern.match(title):
+                return {name: text for name, text in match.groupdict().items() if text is not None}
+        return None
 
     def problems(self, namevars: Collection[str]) -> list[str]:
         """Return the problems of the patterns of a type with these namevars."""
         if not isinstance(self._declared, (list, tuple)):
             return [f"title_patterns must be a list, not {type(self._declared).__name__}"]
-        problems = []
-        for index, pattern in enumerate(self._declared):
-            if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
-                problems.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
-                continue
-            try:
-                groups = _compile(pattern["pattern"]).groupindex
-            except re.error as error:
-                problems.append(f"title_patterns[{index}]: {error}")
-                continue
-            strange = [group for group in groups if group not in namevars]
-            problems += [
-                f"title_patterns[{index}]: '{group}' is not a namevar{hint(group, namevars)}" for group in strange
-            ]
-        return problems
+        return [
+            f"title_patterns[{index}]{problem}"
+            for index, pattern in enumerate(self._declared)
+            for problem in _title_pattern_problems(pattern, namevars)
+        ]
+
+
+def _title_pattern_problems(pattern: Any, namevars: Collection[str]) -> list[str]:
+    """Return the problems of one title pattern, each as the rest of a sentence."""
+    if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
+        return [" must be a mapping, {'pattern': REGEX}"]
+    try:
+        groups = _compile(pattern["pattern"]).groupindex
+    except re.error as error:
+        return [f": {error}"]
+    return [f": '{group}' is not a namevar{hint(group, namevars)}" for group in groups if group not in namevars]
 
 
 def _compile(text: str) -> re.Pattern[str]:

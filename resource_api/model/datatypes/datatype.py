@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain, dropwhile, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes import parser, predicates
@@ -41,8 +41,6 @@ _UNRESTRICTED: Final[dict[str, frozenset[type]]] = {
     "Boolean": frozenset({bool}),
     "Undef": frozenset({type(None)}),
 }
-#: The data types of which some values are lists or mappings.
-_COLLECTIONS: Final = frozenset({"Any", "Data", "Array", "Tuple", "Hash", "Struct"})
 
 
 class DataType(NamedTuple):
@@ -99,30 +97,35 @@ class DataType(NamedTuple):
         if self.kind in {"Optional", "NotUndef", "Sensitive", "Variant"}:
             return any(part.accepts_known(value) for part in self.parts)
         # Only sizes and keys of the collection around the unknown part remain to be checked.
-        if type(value) is dict and self.kind in {"Struct", "Hash"}:
-            types = self._types_of(value)
-            return types is not None and all(kind.accepts_known(value[key]) for key, kind in types.items())
-        if type(value) is not list or self.kind not in {"Array", "Tuple"} or not self.has_size(value):
-            return False
-        return all(kind.accepts_known(item) for kind, item in self.elements(value))
+        return self._accepts_shape(value) and all(part.accepts_known(item) for _, part, item in self.typed_parts(value))
 
-    def _types_of(self, value: dict[Any, object]) -> dict[Any, DataType] | None:
-        """Return key → data type for the members of a mapping of this Struct or Hash; None if its keys do not fit."""
+    def _accepts_shape(self, value: Any) -> bool:
+        """Return whether a value is a list or mapping of this data type as far as its size and keys show."""
+        if type(value) is list:
+            return self.kind in {"Array", "Tuple"} and self.has_size(value)
+        if type(value) is not dict:
+            return False
         if self.kind == "Hash":
-            fits = self.has_size(value) and all(map(self.parts[0].accepts, value))
-            return dict.fromkeys(value, self.parts[1]) if fits else None
-        required, members = {key for key, needed in self.fields if needed}, self.members
-        fits = required <= value.keys() <= members.keys()
-        return {key: members[key] for key in value} if fits else None
+            return self.has_size(value) and all(map(self.parts[0].accepts, value))
+        required = {key for key, needed in self.fields if needed}
+        return self.kind == "Struct" and required <= value.keys() <= self.members.keys()
+
+    def typed_parts(self, value: Any) -> Iterator[tuple[Any, DataType, Any]]:
+        """Yield (key or index, data type, part) for each part of a list or mapping of this kind.
+
+        The last type of a Tuple repeats; members that a Struct does not have are left out.
+        """
+        if type(value) is list:
+            types = chain(self.parts, repeat(self.parts[-1]))
+            yield from zip(range(len(value)), types, value, strict=False)
+        else:
+            members = self.members if self.kind == "Struct" else dict.fromkeys(value, self.parts[1])
+            yield from ((key, members[key], item) for key, item in value.items() if key in members)
 
     @property
     def members(self) -> dict[str, DataType]:
         """The data types of the values of a Struct, by key."""
         return dict(zip(dict(self.fields), self.parts, strict=True))
-
-    def elements(self, value: list[object]) -> Iterator[tuple[DataType, Any]]:
-        """Return (data type, element) for each element of a list of this Array or Tuple, whose last type repeats."""
-        return zip(chain(self.parts, repeat(self.parts[-1])), value, strict=False)
 
     def has_size(self, value: Any) -> bool:
         """Return whether a collection has neither too few elements nor too many."""
@@ -137,33 +140,30 @@ class DataType(NamedTuple):
             return value
         if self.kind in {"Optional", "NotUndef"}:
             return self.parts[0].conceal(value)
-        if self.kind == "Struct" and type(value) is dict:
-            members = self.members
-            return {
-                key: members[key].conceal(member) if key in members else Sensitive(member)
-                for key, member in value.items()
-            }
-        if self.kind == "Hash" and type(value) is dict and not self.parts[0].sensitive:
-            return {key: self.parts[1].conceal(item) for key, item in value.items()}
-        if self.kind in {"Array", "Tuple"} and type(value) is list:
-            return [kind.conceal(item) for kind, item in self.elements(value)]
-        fitting = [part for part in self.parts if part.accepts(value)] if self.kind == "Variant" else []
-        return fitting[0].conceal(value) if len(fitting) == 1 and fitting[0].sensitive else Sensitive(value)
+        if type(value) is list and self.kind in {"Array", "Tuple"}:
+            return [part.conceal(item) for _, part, item in self.typed_parts(value)]
+        if type(value) is dict and (self.kind == "Struct" or (self.kind == "Hash" and not self.parts[0].sensitive)):
+            undeclared = {key: Sensitive(item) for key, item in value.items()}
+            return undeclared | {key: part.conceal(item) for key, part, item in self.typed_parts(value)}
+        if self.kind == "Variant":
+            fitting = [part for part in self.parts if part.accepts(value)]
+            if len(fitting) == 1 and fitting[0].sensitive:
+                return fitting[0].conceal(value)
+        return Sensitive(value)
+
+    def contains(self, *kinds: str) -> bool:
+        """Return whether it is of one of these kinds, or a part of it is."""
+        return self.kind in kinds or any(part.contains(*kinds) for part in self.parts)
 
     @property
     def holds_contents(self) -> bool:
         """Whether it is or contains ``Asset`` or ``Archive``."""
-        return self.kind in {"Asset", "Archive"} or any(part.holds_contents for part in self.parts)
+        return self.contains("Asset", "Archive")
 
     @property
     def holds_collections(self) -> bool:
         """Whether it accepts lists or mappings."""
-        return any(leaf.kind in _COLLECTIONS for leaf in self.leaves)
-
-    @property
-    def has_pattern(self) -> bool:
-        """Whether it is or contains a ``Pattern``."""
-        return self.kind == "Pattern" or any(part.has_pattern for part in self.parts)
+        return self.contains("Any", "Data", "Array", "Tuple", "Hash", "Struct")
 
     @property
     def refers_to(self) -> frozenset[str] | None:
@@ -411,21 +411,21 @@ def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 def _tuple(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Tuple; as in Puppet, its last type repeats up to the size, and ``min`` alone sets no maximum."""
-    types = [
-        argument
-        for argument in arguments
-        if not (argument.kind == "number" or (argument.kind, argument.value) == ("word", "default"))
-    ]
-    if not types or arguments[: len(types)] != types:
-        raise _unexpected(
-            next(argument for argument in arguments if argument not in types),
-            "the types of a Tuple before its size",
-        )
-    parts, limits = tuple(map(_argument_type, types)), arguments[len(types) :]
+    limits = list(dropwhile(lambda argument: not _is_limit(argument), arguments))
+    types = arguments[: len(arguments) - len(limits)]
+    if not types or not all(map(_is_limit, limits)):
+        raise _unexpected(limits[0], "the types of a Tuple before its size")
+    parts = tuple(map(_argument_type, types))
     low, high = _limits(term, limits, least=0) if limits else (len(parts), len(parts))
-    check = predicates.tuple_([part.check for part in parts], low or 0, high)
-    spelt = [*(part.text for part in parts), *(_limit_texts(low or 0, high) if limits else [])]
-    return make("Tuple", check, spelt, parts=parts, low=low or 0, high=high)
+    low = low or 0
+    check = predicates.tuple_([part.check for part in parts], low, high)
+    spelt = [*(part.text for part in parts), *(_limit_texts(low, high) if limits else [])]
+    return make("Tuple", check, spelt, parts=parts, low=low, high=high)
+
+
+def _is_limit(term: TypeTerm) -> bool:
+    """Return whether an argument of a data type is a limit: a number or ``default``."""
+    return term.kind == "number" or (term.kind == "word" and term.value == "default")
 
 
 def _hash(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
@@ -445,27 +445,30 @@ def _struct(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     _refuse_more(term, arguments, 1)
     if arguments[0].kind != "pairs":
         raise _unexpected(arguments[0], "keys and types in braces: {key => Type}")
-    members: dict[str, tuple[bool, DataType]] = {}
+    members: dict[str, DataType] = {}
+    required: set[str] = set()
     spelt = []
     for key_term, value_term in arguments[0].value:
-        wrapper = key_term.value if key_term.kind == "type" and key_term.arguments else ""
-        if wrapper and (wrapper not in {"Optional", "NotUndef"} or len(key_term.arguments) != 1):
-            raise _unexpected(key_term, "a key, Optional[key] or NotUndef[key]")
-        key, part = _word(key_term.arguments[0] if wrapper else key_term), _argument_type(value_term)
+        key, wrapper = _struct_key(key_term)
+        part = _argument_type(value_term)
         if key in members:
             raise DataTypeError(f"the key '{key}' is given twice", key_term.column)
-        members[key] = (wrapper == "NotUndef" or (not wrapper and not part.optional), part)
-        key_text = f"{wrapper}[{_word_text(key)}]" if wrapper else _word_text(key)
-        spelt.append(f"{key_text} => {part.text}")
-    required = {key: part.check for key, (must, part) in members.items() if must}
-    optional = {key: part.check for key, (must, part) in members.items() if not must}
-    return make(
-        "Struct",
-        predicates.struct(required, optional),
-        [f"{{{', '.join(spelt)}}}"],
-        parts=tuple(part for _, part in members.values()),
-        fields=tuple((key, must) for key, (must, _) in members.items()),
-    )
+        members[key] = part
+        if wrapper == "NotUndef" or not (wrapper or part.optional):
+            required.add(key)
+        spelt.append(f"{wrapper}[{_word_text(key)}] => {part.text}" if wrapper else f"{_word_text(key)} => {part.text}")
+    check = predicates.struct({key: part.check for key, part in members.items()}, required)
+    fields = tuple((key, key in required) for key in members)
+    return make("Struct", check, [f"{{{', '.join(spelt)}}}"], parts=tuple(members.values()), fields=fields)
+
+
+def _struct_key(term: TypeTerm) -> tuple[str, str]:
+    """Return a key of a Struct, and its wrapper: ``Optional``, ``NotUndef`` or "". Raise ``DataTypeError``."""
+    if term.kind != "type" or not term.arguments:
+        return _word(term), ""
+    if term.value not in {"Optional", "NotUndef"} or len(term.arguments) != 1:
+        raise _unexpected(term, "a key, Optional[key] or NotUndef[key]")
+    return _word(term.arguments[0]), term.value
 
 
 _BUILDERS: Final[dict[str, Callable[[TypeTerm, list[TypeTerm]], DataType]]] = {

@@ -13,11 +13,12 @@ from resource_api.model.values.assets import ORIGINS, Archive, Asset
 from resource_api.model.values.errors import suggestion
 from resource_api.model.values.expression import is_reference_at
 from resource_api.model.values.reference import capitalize_type
+from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import QUOTES, escape, show
 from resource_api.model.values.values import UNKNOWN, Sensitive, place_text, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.datatypes.datatype import DataType
 
@@ -99,11 +100,12 @@ def requirement(datatype: DataType, words: str = "") -> str:
 def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
     """Return alternative data types in words: ``one of present, absent``; ``words`` describe a ``Pattern``."""
     leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
-    words_of = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
-    enumerated = [word for leaf in leaves if leaf.kind in words_of for word in _words_of(leaf)]
-    phrases = [f"one of {', '.join(enumerated)}" if len(enumerated) > 1 else enumerated[0]] if enumerated else []
-    phrases += dict.fromkeys(_phrase(leaf, words) for leaf in leaves if leaf.kind not in words_of)
-    return any_of(phrases)
+    # Beside an Enum, a Boolean's words are listed with the Enum's.
+    listed_kinds = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
+    listed = [word for leaf in leaves if leaf.kind in listed_kinds for word in _words_of(leaf)]
+    first = f"one of {', '.join(listed)}" if len(listed) > 1 else "".join(listed)
+    rest = dict.fromkeys(_phrase(leaf, words) for leaf in leaves if leaf.kind not in listed_kinds)
+    return any_of([*filter(None, [first]), *rest])
 
 
 def _words_of(datatype: DataType) -> list[str]:
@@ -153,8 +155,12 @@ def word_suggestion(datatype: DataType, value: str) -> str:
             return "write it without quotes"
         if hint := suggestion(value, _BOOLEANS, "boolean"):
             return hint
-    words = [str(word) for leaf in datatype.leaves if leaf.kind == "Enum" for word in leaf.words]
-    return suggestion(value, words, "value")
+    return suggestion(value, _enum_words(datatype), "value")
+
+
+def _enum_words(datatype: DataType) -> list[str]:
+    """Return the words of all Enums in a data type."""
+    return [str(word) for leaf in datatype.leaves if leaf.kind == "Enum" for word in leaf.words]
 
 
 def describe_value(datatype: DataType, value: object) -> str:
@@ -194,15 +200,10 @@ def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
     value = unwrapped(value)
     if type(value) not in {int, float, bool}:
         return ""
-    branches = datatype.leaves
-    wants_text = any(
-        branch.kind in {"String", "Pattern"} or (branch.kind == "Enum" and quote_value(value) in branch.words)
-        for branch in branches
-    )
-    wants_it = type(value) is not bool and any(
-        is_meant_for(branch, int) or is_meant_for(branch, float) for branch in branches
-    )
-    if not wants_text or wants_it:
+    kinds = {leaf.kind for leaf in datatype.leaves}
+    wants_number = type(value) is not bool and not kinds.isdisjoint(_KIN[int] | _KIN[float])
+    wants_text = not kinds.isdisjoint({"String", "Pattern"}) or show(value) in _enum_words(datatype)
+    if wants_number or not wants_text:
         return ""
     return f"; {_REFERRED}" if referred else QUOTES
 
@@ -226,7 +227,7 @@ def explain(datatype: DataType, value: object, words: str = "", written: object 
     references. Unknown parts are accepted. No message shows a value or key that is sensitive by its type or its
     wrapper: a problem within it is reported for the whole.
     """
-    problems = dict.fromkeys(_problems(datatype, value, words, written, ()))
+    problems = dict.fromkeys(_Explanation(words, written).problems(datatype, value, ()))
     return sorted(problems, key=lambda problem: [str(step) for step in problem[0]])
 
 
@@ -239,55 +240,57 @@ def first_problem(datatype: DataType, value: object, words: str = "") -> str:
     return f"is wrong at {place_text(path)}: it {message}" if path else message
 
 
-def _problems(
-    datatype: DataType, value: object, words: str, written: object, path: tuple[str | int, ...]
-) -> Iterator[Refusal]:
-    """Yield path and refusal of the innermost parts that a data type does not accept.
+class _Explanation(NamedTuple):
+    """The explanation of one refused value.
 
-    Where no alternative of the type, or more than one, is meant for a list or mapping, the whole is refused. ``words``
-    describe the values of a ``Pattern``; ``written`` is the value with its references, in which ``path`` leads here.
+    ``words`` describe the values of a ``Pattern``; ``written`` is the value with its references.
     """
-    try:
-        if datatype.accepts_known(value):
+
+    words: str
+    written: object
+
+    def problems(self, datatype: DataType, value: object, path: tuple[str | int, ...]) -> Iterator[Refusal]:
+        """Yield path and refusal of the innermost parts that a data type does not accept in the ``value`` at a path.
+
+        Where no alternative of the type, or more than one, is meant for a list or mapping, the whole is refused.
+        """
+        try:
+            if datatype.accepts_known(value):
+                return
+        except RecursionError:
+            yield path, f"must not be nested deeper than {predicates.DEPTH} levels"
             return
-    except RecursionError:
-        yield path, f"must not be nested deeper than {predicates.DEPTH} levels"
-        return
-    if datatype.kind in {"Any", "Data"}:
-        yield _json_problem(datatype, value, path)
-        return
-    branches = [branch for branch in datatype.branches if is_meant_for(branch, type(value))]
-    problems = []
-    if type(value) in {list, dict} and len(branches) == 1:
-        problems = list(_part_problems(branches[0], value, words, written, path))
-    referred = is_reference_at(written, path)
-    yield from problems or [(path, refusal(datatype, value, words, referred=referred))]
+        if datatype.kind in {"Any", "Data"}:
+            yield _json_problem(datatype, value, path)
+            return
+        branches = [branch for branch in datatype.branches if is_meant_for(branch, type(value))]
+        problems = []
+        if type(value) in {list, dict} and len(branches) == 1:
+            problems = list(self._collection_problems(branches[0], value, path))
+        referred = is_reference_at(self.written, path)
+        yield from problems or [(path, refusal(datatype, value, self.words, referred=referred))]
+
+    def _collection_problems(self, datatype: DataType, value: Any, path: tuple[str | int, ...]) -> Iterator[Refusal]:
+        """Yield the problems of a list or mapping of the right kind: of its size, its keys and its parts."""
+        if not datatype.has_size(value):
+            yield path, _size_problem(datatype, value)
+        if datatype.kind == "Struct":
+            yield from ((path, message) for message in _key_problems(datatype, value))
+        elif datatype.kind == "Hash":
+            keys = datatype.parts[0]
+            wrong = [key for key in value if not keys.accepts_known(key)]
+            yield from ((path, f"has a key that {refusal(keys, key, self.words)}") for key in wrong)
+        hides_keys = datatype.kind == "Hash" and datatype.parts[0].sensitive
+        for step, part, item in datatype.typed_parts(value):
+            problems = self.problems(part, item, (*path, step))
+            yield from ((path, f"has a value that {message}") for _, message in problems) if hides_keys else problems
 
 
-def _part_problems(
-    datatype: DataType, value: Any, words: str, written: object, path: tuple[str | int, ...]
-) -> Iterator[Refusal]:
-    """Yield the problems of a list or mapping of the right kind (size, keys, parts); arguments as of ``_problems``."""
-    if not datatype.has_size(value):
-        limits, element = _limits(datatype), "element" if type(value) is list else "key"
-        plural = "" if limits in {"1", "at least 1", "at most 1"} else "s"
-        yield path, f"must have {limits} {element}{plural}, not {len(value)}"
-    if datatype.kind == "Struct":
-        members = datatype.members
-        yield from ((path, message) for message in _key_problems(datatype, value))
-        parts = [(key, members[key], value[key]) for key in value if key in members]
-    elif type(value) is dict:
-        keys, items = datatype.parts
-        for key in value:
-            if not keys.accepts_known(key):
-                yield path, f"has a key that {refusal(keys, key, words)}"
-        parts = [(key, items, item) for key, item in value.items()]
-    else:
-        parts = [(index, part, item) for index, (part, item) in enumerate(datatype.elements(value))]
-    hides_keys = datatype.kind == "Hash" and datatype.parts[0].sensitive
-    for step, part, item in parts:
-        problems = _problems(part, item, words, written, (*path, step))
-        yield from ((path, f"has a value that {message}") for _, message in problems) if hides_keys else problems
+def _size_problem(datatype: DataType, value: Collection[object]) -> str:
+    """Return the problem of a list or mapping with too few parts or too many."""
+    limits, part = _limits(datatype), "element" if type(value) is list else "key"
+    plural = "" if limits in {"1", "at least 1", "at most 1"} else "s"
+    return f"must have {limits} {part}{plural}, not {len(value)}"
 
 
 def _json_problem(datatype: DataType, value: object, path: tuple[str | int, ...]) -> Refusal:

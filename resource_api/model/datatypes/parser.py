@@ -10,10 +10,13 @@ import re
 from bisect import bisect
 from functools import cache
 from itertools import accumulate
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.values.errors import DataTypeError
 from resource_api.model.values.start_up import NamedTuple, regex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Types that are nested deeper are refused, because Python's stack is finite.
 DEPTH: Final = 50
@@ -253,39 +256,56 @@ def translate(source: str) -> re.Pattern[str]:
     it. ``^`` and ``\A`` match the value's start, ``$``, ``\z`` and ``\Z`` its end; classes are ASCII.
     ``docs/type-reference.md`` lists the syntax. Raises ``PatternError``.
     """
-    pieces: list[str] = []
-    offsets: list[int] = []
-    for match in re.finditer(_PIECE, source, re.VERBOSE | re.DOTALL):
-        members = match["set"] and re.finditer(_MEMBER, match["set"], re.DOTALL)
-        for part in members or (match,):
-            offset = match.start() + (part.start() if members else 0)
-            pieces.append(_member(part, pieces, offset) if members else _piece(part))
-            offsets.append(offset)
+    pieces = list(_pieces(source))
     if source.startswith("(?i)"):  # only as a group it means the same everywhere
-        pieces[0] = "(?i:"
-        pieces.append(")")
-        offsets.append(len(source))
+        pieces = [(0, "(?i:"), *pieces[1:], (len(source), ")")]
     try:
-        return re.compile("".join(pieces))
+        return re.compile("".join(text for _, text in pieces))
     except re.error as error:
-        ends = list(accumulate(map(len, pieces)))
-        raise PatternError(error.msg, offsets[min(bisect(ends, error.pos or 0), len(offsets) - 1)]) from None
+        ends = list(accumulate(len(text) for _, text in pieces))
+        offset, _ = pieces[min(bisect(ends, error.pos or 0), len(pieces) - 1)]
+        raise PatternError(error.msg, offset) from None
     except (OverflowError, RecursionError):
         raise PatternError("it is too large", 0) from None
 
 
+def _pieces(source: str) -> Iterator[tuple[int, str]]:
+    """Yield offset and translation of each part of a regular expression. Raise ``PatternError``."""
+    for match in re.finditer(_PIECE, source, re.VERBOSE | re.DOTALL):
+        if refusal := _refusal(match):
+            raise PatternError(refusal, match.start())
+        if match["set"]:
+            yield from _class_pieces(match["set"], match.start())
+        else:
+            yield match.start(), _piece(match)
+
+
+def _class_pieces(source: str, start: int) -> Iterator[tuple[int, str]]:
+    """Yield offset and translation of each part of a character class that begins at ``start``."""
+    previous = ""
+    for match in re.finditer(_MEMBER, source, re.DOTALL):
+        if refusal := _class_refusal(match):
+            raise PatternError(refusal, start + match.start())
+        previous = _class_piece(match, previous)
+        yield start + match.start(), previous
+
+
+def _refusal(match: re.Match[str]) -> str:
+    """Return why a part of a regular expression is not supported, or "" if it is."""
+    extension, repeated = match["extension"], match["repeated"]
+    if match["open_set"]:
+        return "a character class is not closed"
+    if extension and not (extension == "(?i)" and match.start() == 0):
+        return f"'{extension}' is not supported; groups are (, (?:, (?i:, (?=, (?!, (?<= and (?<!"
+    if repeated:
+        times, sign = repeated[:-1], repeated[-1]
+        return f"'{repeated}' means other things in Ruby and elsewhere; write (?:...{times}){sign}, or {times} alone"
+    return ""
+
+
 def _piece(match: re.Match[str]) -> str:
     """Translate one part of a regular expression, outside of character classes, from Ruby's dialect."""
-    escape, message = match["escape"], ""
-    if match["open_set"]:
-        message = "a character class is not closed"
-    elif match["extension"] and (match.start() or match["extension"] != "(?i)"):
-        message = f"'{match['extension']}' is not supported; groups are (, (?:, (?i:, (?=, (?!, (?<= and (?<!"
-    elif repeated := match["repeated"]:
-        times, sign = repeated[:-1], repeated[-1]
-        message = f"'{repeated}' means other things in Ruby and elsewhere; write (?:...{times}){sign}, or {times} alone"
-    if message:
-        raise PatternError(message, match.start())
+    escape = match["escape"]
     if match["end"] or (escape and escape in "zZ"):
         # As a group, so that a quantifier after it applies to all of it.
         return f"(?:{END})" if match.string.startswith(_QUANTIFIERS, match.end()) else END
@@ -296,22 +316,26 @@ def _piece(match: re.Match[str]) -> str:
     return escape if escape in _NEEDLESS else match.group()
 
 
-def _member(match: re.Match[str], pieces: list[str], offset: int) -> str:
-    """Translate one part of a character class, which begins at ``offset``, for all engines; ``pieces`` precede it."""
-    text, message = match.group(), ""
+def _class_refusal(match: re.Match[str]) -> str:
+    """Return why a part of a character class is not supported, or "" if it is."""
+    text, posix = match.group(), match["posix"]
+    if posix and posix not in _POSIX:
+        return f"unknown class '[:{posix}:]'"
+    if text == "[" and not match["start"]:
+        return r"a character class within another is not supported; write \[ for the bracket"
+    if text in "-&~|" and match.string.startswith(text, match.end()):
+        return f"'{text * 2}' in a character class is not supported; write the character once"
+    return ""
+
+
+def _class_piece(match: re.Match[str], previous: str) -> str:
+    """Translate one part of a character class for all engines; ``previous``: the translation of the one before."""
+    text, escape = match.group(), match["escape"]
     if match["start"]:
         return text.replace("]", r"\]")
-    if posix := match["posix"]:
-        message = "" if posix in _POSIX else f"unknown class '[:{posix}:]'"
-    elif text == "[":
-        message = r"a character class within another is not supported; write \[ for the bracket"
-    elif text in "-&~|" and match.string.startswith(text, match.end()):
-        message = f"'{text * 2}' in a character class is not supported; write the character once"
-    if message:
-        raise PatternError(message, offset)
-    if posix:
-        return _POSIX[posix]
-    if escape := match["escape"]:
+    if match["posix"]:
+        return _POSIX[match["posix"]]
+    if escape:
         return _CLASSES.get(escape, "/" if escape == "/" else text)
-    beside_a_set = pieces[-1] in _SETS or match.string.startswith(_SET_AHEAD, match.end())
+    beside_a_set = previous in _SETS or match.string.startswith(_SET_AHEAD, match.end())
     return r"\-" if text == "-" and beside_a_set else text

@@ -204,12 +204,11 @@ def mapping(key: Check, item: Check, low: float | None, high: float | None) -> C
     return check
 
 
-def struct(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
-    """Accept dicts with all ``required`` keys and any of ``optional``."""
-    members = {**required, **optional}
+def struct(members: Mapping[str, Check], required: set[str]) -> Check:
+    """Accept dicts with all ``required`` keys and any other of ``members``."""
 
     def check(value: object) -> bool:
-        if type(value) is not dict or not required.keys() <= value.keys() <= members.keys():
+        if type(value) is not dict or not required <= value.keys() <= members.keys():
             return False
         return all(members[key](item) for key, item in value.items())
 

@@ -13,6 +13,7 @@ from resource_api.model.values.expression import (
     Expression,
     ExpressionPath,
     find_paths,
+    fixed_texts,
     holds_in_order,
     is_reference,
     parse,
@@ -63,15 +64,15 @@ def _convert(kinds: Kinds, written: object, value: Any) -> Any:
     """Return a value of the data types ``kinds`` in which referred numbers and Booleans are text if only text fits."""
     if type(value) is Sensitive:
         return Sensitive(_convert(kinds, unwrapped(written), value.reveal()))
-    if type(value) not in _CONVERTED:
+    if type(value) is dict:
+        return {key: _convert(part_kinds(kinds, key), _part(written, key), item) for key, item in value.items()}
+    if type(value) is list:
+        return [_convert(part_kinds(kinds, i), _part(written, i), item) for i, item in enumerate(value)]
+    if type(value) not in {int, bool} or not is_reference(written):
         return value
-    if type(value) in {int, bool}:
-        text = text_of(value)
-        only_text = any(kind.accepts(text) for kind in kinds) and not any(kind.accepts(value) for kind in kinds)
-        return text if only_text and is_reference(written) else value
-    pairs = value.items() if type(value) is dict else enumerate(value)
-    items = [_convert(part_kinds(kinds, key), _part(written, key), item) for key, item in pairs]
-    return dict(zip(value, items, strict=True)) if type(value) is dict else items
+    text = text_of(value)
+    only_text = any(kind.accepts(text) for kind in kinds) and not any(kind.accepts(value) for kind in kinds)
+    return text if only_text else value
 
 
 def _part(written: object, key: Any) -> Any:
@@ -86,20 +87,20 @@ def _part(written: object, key: Any) -> Any:
 
 def part_kinds(kinds: Kinds, key: object) -> Kinds:
     """Return the data types of the part at a key or an index; empty where nothing is known about it."""
-    parts: list[DataType] = []
+    leaves: list[DataType] = []
     for kind in kinds:
-        if kind.kind == "Hash":
-            parts += kind.parts[1].leaves
-        elif kind.kind == "Struct" and key in kind.members:
-            parts += kind.members[key].leaves
-        elif kind.kind == "Array":
-            parts += kind.parts[0].leaves
-        elif kind.kind == "Tuple":
-            for part in kind.parts:
-                parts += part.leaves
-        elif kind.kind not in _VALUES:
+        if kind.kind == "Struct":
+            types = [part for member, part in kind.members.items() if member == key]
+        elif kind.kind == "Hash":
+            types = [kind.parts[1]]
+        elif kind.kind in {"Array", "Tuple"}:
+            types = list(kind.parts)
+        elif kind.kind in _VALUES:  # a value without parts
+            types = []
+        else:
             return ()
-    return parts
+        leaves += (leaf for part in types for leaf in part.leaves)
+    return leaves
 
 
 def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:
@@ -140,16 +141,20 @@ def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, .
         for key, item in written.items() if type(written) is dict else enumerate(written):
             yield from misfits(part_kinds(kinds, key), item, kinds_of, (*path, key))
     else:
-        referred, whole = kinds_as_written(written, kinds_of), is_reference(written)
-        if kinds and referred and not any(_may_fit(source, kind) for source in referred for kind in kinds):
-            yield Misfit(path, kinds, referred, f"{'' if whole else 'text around '}{next(find_paths(written))}")
-        if whole:
-            return
-        # A list or a mapping cannot be within a text.
-        for expression in find_paths(written):
-            inside = kinds_of(expression)
-            if inside and all(_VALUES.get(kind.kind, _SCALAR) <= _COLLECTIONS for kind in inside):
-                yield Misfit(path, (STRING,), inside, str(expression))
+        referred = kinds_as_written(written, kinds_of)
+        if kinds and referred and not _may_any_fit(referred, kinds):
+            first = next(find_paths(written))
+            yield Misfit(path, kinds, referred, str(first) if is_reference(written) else f"text around {first}")
+        if not is_reference(written):
+            yield from _collections_in_text(written, kinds_of, path)
+
+
+def _collections_in_text(written: object, kinds_of: KindsOf, path: tuple[object, ...]) -> Iterator[Misfit]:
+    """Yield the references in a text that only yield lists or mappings, which cannot be part of a text."""
+    for expression in find_paths(written):
+        referred = kinds_of(expression)
+        if referred and all(_VALUES.get(kind.kind, _SCALAR) <= _COLLECTIONS for kind in referred):
+            yield Misfit(path, (STRING,), referred, str(expression))
 
 
 def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
@@ -164,15 +169,16 @@ def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
     first = parsed.parts[0]
     if len(parsed.parts) == 1 and isinstance(first, ExpressionPath):
         return [kind for kind in kinds_of(first) if kind.kind != "Undef"]
-    texts = [""]
-    for part in parsed.parts:
-        if isinstance(part, str):
-            texts[-1] += part
-        else:
-            texts.append("")
-    if not (least := sum(map(len, texts))):
+    texts = fixed_texts(part if isinstance(part, str) else None for part in parsed.parts)
+    least = len("".join(texts))
+    if not least:
         return (STRING,)
     return (make("String", lambda text: type(text) is str and holds_in_order(text, *texts), [repr(least)], low=least),)
+
+
+def _may_any_fit(referred: Kinds, expected: Kinds) -> bool:
+    """Return whether a value of one of the data types ``referred`` may fit one of those ``expected``."""
+    return any(_may_fit(source, kind) for source in referred for kind in expected)
 
 
 def _may_fit(referred: DataType, expected: DataType) -> bool:

@@ -17,10 +17,18 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from resource_api.model.values import document, reference
 from resource_api.model.values.errors import hint
 from resource_api.model.values.start_up import NamedTuple, regex
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, escape_expressions, map_leaves, unwrapped
+from resource_api.model.values.values import (
+    SCALAR_TYPES,
+    UNKNOWN,
+    Sensitive,
+    escape_expressions,
+    map_leaves,
+    place_text,
+    unwrapped,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from re import Match
 
     from resource_api.model.values.reference import Reference
@@ -40,6 +48,8 @@ _STACK: Final = regex(
     rf"(\.[A-Za-z0-9_-]+{_KEYS})\}}"
 )
 _SCOPES: Final = ("inputs", "values", "facts", "host", "each", "stacks")
+#: The end of a message for users who do not mean a reference.
+_LITERAL: Final = "$${ for a literal ${"
 _IN_BRACKETS: Final = "[0], ['a.b'] or [inputs.k]"
 _WORD: Final = regex(r"[A-Za-z_]+")
 #: A scope and keys that are plain words in brackets, as Puppet and Python write them.
@@ -53,7 +63,7 @@ _KEY: Final = regex(
     r"""\.([A-Za-z0-9_-]+)|\[(-?[0-9]+)\]|\['((?:[^']|'')*)'\]|\["((?:[^"]|"")*)"\]"""
     rf"|\[((?:{_KEY_SCOPES})\.[A-Za-z0-9_-]+(?:{_STEP})*)\]"
 )
-_NAME: Final = regex(r"[A-Za-z0-9_-]+\Z")
+
 #: An index of a list; a number with more digits is none of a list's.
 _INDEX: Final = regex(r"-?[0-9]{1,9}\Z")
 
@@ -180,24 +190,27 @@ def _problem(text: str, start: int) -> str:
     inside, brace, _ = text[start:].partition("}")
     whole = bool(brace) and "${" not in inside and len(inside) < _LONGEST_EXCERPT
     excerpt = f"${{{inside}}}" if whole else text[start - 2 : start + _LONGEST_EXCERPT]
-    message = f"'{excerpt}' is not a reference; "
-    if advice := _other_spelling(inside):
-        return f"{message}write {advice}, or $${{ for a literal ${{"
+    is_closed = "}" in text[start:].partition("${")[0]
+    return f"'{excerpt}' is not a reference; {_remedy(inside, is_closed=is_closed)}"
+
+
+def _remedy(inside: str, *, is_closed: bool) -> str:
+    """Return the end of a message about an invalid path ``inside`` of ``${``; ``is_closed``: whether its } follows."""
+    if spelling := _other_spelling(inside):
+        return f"write {spelling}, or {_LITERAL}"
     word = _WORD.match(inside)
-    if word and word[0] in _SCOPES and "[${" in inside:
-        return f"{message}a path in brackets has no braces of its own: {_IN_BRACKETS}"
-    if word and "}" not in text[start:].partition("${")[0]:
-        return f"{message}write the }} that it lacks, or $${{ for a literal ${{"
-    if word and word[0] in _SCOPES and "[" in inside:
-        return f"{message}write a key in brackets as {_IN_BRACKETS}"
+    is_scope = word is not None and word[0] in _SCOPES
+    if is_scope and "[${" in inside:
+        return f"a path in brackets has no braces of its own: {_IN_BRACKETS}"
+    if word and not is_closed:
+        return f"write the }} that it lacks, or {_LITERAL}"
+    if is_scope and "[" in inside:
+        return f"write a key in brackets as {_IN_BRACKETS}"
     if word and word[0] == "stacks":
-        return f"{message}an output of a stack is ${{stacks.NAME.outputs.x}}"
+        return "an output of a stack is ${stacks.NAME.outputs.x}"
     name = _WORD.match(inside.lstrip("$:"))
     advice = hint(name[0], _SCOPES, "scope") if name and name[0] not in _SCOPES else ""
-    return (
-        f"{message}write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or"
-        f" ${{Type[title].attribute}}, or $${{ for a literal ${{{advice}"
-    )
+    return f"write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or ${{Type[title].attribute}}, or {_LITERAL}{advice}"
 
 
 def _other_spelling(inside: str) -> str:
@@ -237,7 +250,7 @@ def _written_key(key: str) -> str:
         return f"[{key}]"
     if isinstance(key, ChosenKey):
         return f"[{str(key.path)[2:-1]}]"
-    return f".{key}" if _NAME.match(key) else "['{}']".format(key.replace("'", "''"))
+    return place_text([key])
 
 
 def literal_text(text: str, refusal: str) -> str:
@@ -248,7 +261,7 @@ def literal_text(text: str, refusal: str) -> str:
     if "${" not in text:
         return text
     if "${" in text.replace("$${", ""):
-        raise ValueError(f"{refusal} ${{values.NAME}}, or write $${{ for a literal ${{")
+        raise ValueError(f"{refusal} ${{values.NAME}}, or write {_LITERAL}")
     return text.replace("$${", "${")
 
 
@@ -290,20 +303,26 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
     if type(value) is str:
         value = parse(value) if "${" in value else None
     if isinstance(value, Expression):
-        for path in value.parts:
-            if isinstance(path, ExpressionPath):
-                yield path
-                # The title of a resource may contain paths itself, and a path may choose a key.
-                yield from find_paths(path.root.title if isinstance(path.root, reference.Reference) else "")
-                if has_choices(path):
-                    yield from (key.path for key in path.keys if isinstance(key, ChosenKey))
+        for part in value.parts:
+            if isinstance(part, ExpressionPath):
+                yield from _with_inner_paths(part)
     elif isinstance(value, Sensitive):
         yield from find_paths(value.reveal())
-    elif isinstance(value, (dict, list)):
-        for key in value if isinstance(value, dict) else ():
+    elif isinstance(value, dict):
+        for key in value:
             _key_text(key)  # raises for a path
-        for item in value.values() if isinstance(value, dict) else value:
+        yield from find_paths(list(value.values()))
+    elif isinstance(value, list):
+        for item in value:
             yield from find_paths(item)
+
+
+def _with_inner_paths(path: ExpressionPath) -> Iterator[ExpressionPath]:
+    """Yield a path, those in the title of its resource, and those that choose its keys."""
+    yield path
+    if isinstance(path.root, reference.Reference):
+        yield from find_paths(path.root.title)
+    yield from (key.path for key in path.keys if isinstance(key, ChosenKey))
 
 
 def uses_scope(value: object, scope: str) -> bool:
@@ -340,11 +359,11 @@ def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> A
     parts = [resolve(part) if isinstance(part, ExpressionPath) else part for part in expression.parts]
     if len(parts) == 1:
         return parts[0]
+    # A value that can never be part of a text is an error at once, also beside an unknown one.
+    known = ["" if part is UNKNOWN else part for part in parts]
+    text = "".join(map(text_of, known, expression.parts))
     if any(part is UNKNOWN for part in parts):
-        for part, source in zip(parts, expression.parts, strict=True):
-            text_of("" if part is UNKNOWN else part, source)  # what can never be part of a text is an error at once
         return UNKNOWN
-    text = "".join(map(text_of, parts, expression.parts))
     return Sensitive(text) if any(isinstance(part, Sensitive) for part in parts) else text
 
 
@@ -362,16 +381,23 @@ def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present
     parsed = parse(written) if type(written) is str and type(present) is str else None
     if not isinstance(parsed, Expression) or len(parsed.parts) == 1:
         return True
+    values = [resolve(part) if isinstance(part, ExpressionPath) else part for part in parsed.parts]
+    try:
+        parts = [None if value is UNKNOWN else text_of(value) for value in values]
+    except ValueError:  # ``evaluate`` raises it again when all values are known
+        return True
+    return holds_in_order(present, *fixed_texts(parts))
+
+
+def fixed_texts(parts: Iterable[str | None]) -> list[str]:
+    """Return the texts before, between and after the unknown parts (None) of a text, for ``holds_in_order``."""
     texts = [""]
-    for part in parsed.parts:
-        value = resolve(part) if isinstance(part, ExpressionPath) else part
-        if value is UNKNOWN:
+    for part in parts:
+        if part is None:
             texts.append("")
-        elif isinstance(value, Sensitive) or type(value) in SCALAR_TYPES - {type(None)}:
-            texts[-1] += text_of(value)
         else:
-            return True  # ``evaluate`` reports at its turn that it cannot be part of a text
-    return holds_in_order(present, *texts)
+            texts[-1] += part
+    return texts
 
 
 def holds_in_order(text: str, first: str, *rest: str) -> bool:
@@ -428,19 +454,25 @@ def follow_keys(value: Any, path: ExpressionPath | str, keys: tuple[str, ...]) -
     Raises ``EvaluationError`` naming the missing key and ``path``, and the nearest key outside of a secret.
     """
     for key in keys:
-        secret = isinstance(value, Sensitive)
-        inner = value.reveal() if secret else value
+        inner, secret = unwrapped(value), isinstance(value, Sensitive)
         if inner is UNKNOWN:
             return UNKNOWN
-        if isinstance(inner, dict) and key in inner:
-            value = inner[key]
-        elif isinstance(inner, list) and _INDEX.match(key) and -len(inner) <= int(key) < len(inner):
-            value = inner[int(key)]
-        else:
-            raise EvaluationError(f"{path}: there is no '{key}'" + ("" if secret else _available_keys(inner, key)))
-        if secret:
-            value = Sensitive(value)
+        try:
+            part = _part_at(inner, key)
+        except LookupError:
+            advice = "" if secret else _available_keys(inner, key)
+            raise EvaluationError(f"{path}: there is no '{key}'{advice}") from None
+        value = Sensitive(part) if secret else part
     return value
+
+
+def _part_at(value: object, key: str) -> Any:
+    """Return the part of a mapping or list at a key. Raise ``LookupError`` if there is none."""
+    if isinstance(value, dict):
+        return value[key]
+    if isinstance(value, list) and _INDEX.match(key):
+        return value[int(key)]
+    raise LookupError(key)
 
 
 def has_choices(path: ExpressionPath) -> bool:
