@@ -165,29 +165,25 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, object], *should:
     """
     if not definition.secret and all(map(is_flat, should)) and is_flat(row):
         return row
-    # The attributes that are secret in any state, or by their type, ...
-    secret = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
+    states = (*should, row)
+    secret = {name for state in states for name, value in state.items() if holds_secret(value)}
     secret |= definition.sensitive & row.keys()
     secret.update(*(definition.write_only & state.keys() for state in should))
     if not secret:
         return row
-    # ... and those that would tell their values.
-    hidden = secret | {name for name, source in definition.derived_from.items() if source in secret}
-    secrets = [value for state in (*should, row) for name, value in state.items() if name in hidden]
-    candidates = [name for name in row if name in definition.read_only and name not in hidden]
-    hidden.update(_repeating(row, candidates, secrets))
-    marked = {name: _wrapped(value) if name in hidden - secret else value for name, value in row.items()}
-    # The parts that are secret by the attribute or in another state.
-    for name in [name for name in secret & row.keys() if not has_sealed(row[name])]:
-        marked[name] = definition.attributes[name].conceal(row[name])
-        for state in should:
-            marked[name] = conceal_like(marked[name], state.get(name))
+    revealing = {name for name, source in definition.derived_from.items() if source in secret} - secret
+    secrets = [state[name] for state in states for name in secret | revealing if name in state]
+    revealing.update(_repeating(row, (definition.read_only & row.keys()) - secret - revealing, secrets))
+    marked = dict(row)
+    for name in row.keys() & revealing:
+        if row[name] is not None and not holds_secret(row[name]):
+            marked[name] = Sensitive(row[name])
+    for name in row.keys() & secret:
+        if not has_sealed(row[name]):
+            marked[name] = definition.attributes[name].conceal(row[name])
+            for state in should:
+                marked[name] = conceal_like(marked[name], state.get(name))
     return marked
-
-
-def _wrapped(value: object) -> Any:
-    """Return a value as a secret; None and one with secrets in it as it is."""
-    return value if value is None or holds_secret(value) else Sensitive(value)
 
 
 def conceal_like(value: object, state: object) -> Any:

@@ -15,7 +15,7 @@ import re
 from binascii import b2a_base64
 from bisect import bisect
 from functools import cache
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, quote_plus
@@ -116,25 +116,21 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         """Return ``text`` with every secret in it replaced by ``<sensitive>``."""
-        if not self._secrets:
-            return text
-        count = (len(text) - _WINDOW) // _STEP + 1
-        if (
-            0 < count <= _BLOCK
-            and not self._pending
-            and text.isascii()
-            and self._windows.isdisjoint(_unpackers[count](text.encode(), 0))
-            and not _may_have_escapes(text)
-            and (self._pattern[1] is None or self._pattern[1].search(text) is None)
-        ):
-            return text  # nearly every line: its windows alone show that it contains no secret
-        if not (spans := self._spans(text)):
+        if not self._secrets or self._is_plain_line(text):
             return text
         pieces, position = list[str](), 0
-        for start, end in _merged(spans):
+        for start, end in _merged(self._spans(text)):
             pieces += text[position:start], _MASKED
             position = end
         return "".join(pieces) + text[position:]
+
+    def _is_plain_line(self, text: str) -> bool:
+        """Return whether the windows of a line, as of nearly every one, suffice to find that it contains no secret."""
+        count = (len(text) - _WINDOW) // _STEP + 1
+        if self._pending or not 0 < count <= _BLOCK or _shifts_positions(text):
+            return False
+        pattern = self._pattern[1]
+        return self._windows.isdisjoint(_unpackers[count](text.encode(), 0)) and not (pattern and pattern.search(text))
 
     def document(self, value: object) -> Any:
         """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
@@ -163,18 +159,22 @@ class Mask:
         """Return the indexes of the texts that contain a secret; they are searched together, which is faster."""
         if not self._secrets:
             return set()
-        # Texts with other characters or escapes, whose positions would shift, are searched one by one.
         joined = "\n".join(texts)
-        if not joined.isascii() or _may_have_escapes(joined):
-            plain = [text.isascii() and not _may_have_escapes(text) for text in texts]
-            if not all(plain):
-                special = {index for index, text in enumerate(texts) if not plain[index] and self._spans(text)}
-                return special.union(self.search([text if plain[index] else "" for index, text in enumerate(texts)]))
-        if not (spans := self._spans(joined, 0)):
-            return set()
-        ends = list(accumulate(len(text) + 1 for text in texts))
+        if not _shifts_positions(joined):
+            return self._search_joined(joined, texts)
+        # Texts whose positions would shift are searched one by one.
+        special = [index for index, text in enumerate(texts) if _shifts_positions(text)]
+        plain = [*texts]
+        for index in special:
+            plain[index] = ""
+        return {*self._search_joined("\n".join(plain), plain), *(i for i in special if self._spans(texts[i]))}
+
+    def _search_joined(self, joined: str, texts: Sequence[str]) -> set[int]:
+        """Return the indexes of the ``texts`` that contain a secret; all are plain ASCII, in ``joined`` by line."""
+        spans = self._spans(joined, 0)
+        ends = list(accumulate(len(text) + 1 for text in texts)) if spans else []
         # A span that reaches from one text into another may hide one of the other.
-        indexes = {bisect(ends, position) for start, end in spans for position in (start, end - 1)}
+        indexes = {bisect(ends, start) for start, _ in spans} | {bisect(ends, end - 1) for _, end in spans}
         return {index for index in indexes if self._spans(texts[index], 0)}
 
     def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
@@ -196,19 +196,18 @@ class Mask:
 
     def _spans_at(self, hits: Iterable[int], text: str, data: bytes) -> Iterator[Span]:
         """Yield the places of whole forms and of runs around the windows at ``hits``; ``data`` is the text in UTF-8."""
-        ascii_only, runs = len(text) == len(data), None
+        is_ascii = len(text) == len(data)  # then a position in ``data`` is one in ``text``
         for position in hits:
             for form, offset in self._forms.get(data[position : position + _WINDOW], ()):
                 start = position - offset
                 if start >= 0 and data.startswith(form, start):
-                    first = start if ascii_only else _characters(data[:start])
+                    first = start if is_ascii else _characters(data[:start])
                     yield first, first + _characters(form)
-            if runs is None and self._run_texts:
-                runs = self._indexed_runs()
-                if not ascii_only:
-                    yield from _runs_in(text, runs, range(len(text)))
-            if ascii_only and runs:
-                yield from _runs_in(text, runs, range(max(0, position + _WINDOW - _RUN), position + 1))
+        if self._run_texts:
+            runs = self._indexed_runs()
+            around = (range(max(0, position + _WINDOW - _RUN), position + 1) for position in hits)
+            starts = chain.from_iterable(around) if is_ascii else range(len(text))
+            yield from ((start, start + _RUN) for start in starts if text[start : start + _RUN] in runs)
 
     def _indexed_runs(self) -> set[str]:
         """Return all runs; they are collected at the first text that may have one."""
@@ -239,12 +238,9 @@ class Mask:
         """
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
-        encodings, runs = encoded(text), set[str]()
-        if self._with_runs and len(text) >= _SHORTEST_WITH_RUNS:
-            lines = {line.strip() for line in (text, *(text.splitlines() if declared else ()))}
-            runs = {line for line in lines if len(line) >= _SHORTEST_WITH_RUNS and line.split() == [line]}
-            runs |= encodings if len(text) <= LONG else set()
-            self._index_runs(runs)
+        encodings = encoded(text)
+        runs = _forms_with_runs(text, encodings, declared=declared) if self._with_runs else set[str]()
+        self._index_runs(runs)
         # A form whose runs are masked is masked by them.
         for form in (written(text) | encodings) - runs:
             data = form.encode("utf-8", "surrogatepass")
@@ -279,11 +275,23 @@ def _secret_texts(value: object) -> Iterator[str]:
             yield from _texts(leaf.reveal())
 
 
+def _forms_with_runs(text: str, encodings: set[str], *, declared: bool) -> set[str]:
+    """Return the forms of a secret of which any run is masked: its ``encodings``, and long texts without white space.
+
+    Of an input (``declared``) each line is such a text.
+    """
+    if len(text) < _SHORTEST_WITH_RUNS:
+        return set()
+    lines = map(str.strip, [text, *text.splitlines()] if declared else [text])
+    forms = {line for line in lines if len(line) >= _SHORTEST_WITH_RUNS and line.split() == [line]}
+    return forms | encodings if len(text) <= LONG else forms
+
+
 def _texts(secret: object) -> Iterator[str]:
     """Yield the texts in a secret value; of an asset or archive its digest and its source."""
     for _, leaf in leaves(secret):
         if isinstance(leaf, Content):
-            yield from _texts([leaf.sha256, *(leaf.source if leaf.origin == "files" else [leaf.source])])
+            yield from _texts([leaf.sha256, leaf.source])
         elif isinstance(leaf, (str, bytes, int, float)) and not isinstance(leaf, bool):
             yield leaf.decode("utf-8", "surrogateescape") if isinstance(leaf, bytes) else str(leaf)
 
@@ -305,9 +313,9 @@ class _Unpackers(dict[int, "Callable[[bytes, int], tuple[bytes, ...]]"]):
 _unpackers: Final = _Unpackers()
 
 
-def _runs_in(text: str, runs: set[str], starts: range) -> Iterator[Span]:
-    """Return where a text has one of the ``runs``, beginning at one of ``starts``."""
-    return ((start, start + _RUN) for start in starts if text[start : start + _RUN] in runs)
+def _shifts_positions(text: str) -> bool:
+    """Return whether the positions of secrets in a text may differ from those in its bytes or behind its escapes."""
+    return not text.isascii() or _may_have_escapes(text)
 
 
 def _may_have_escapes(text: str) -> bool:
@@ -448,16 +456,16 @@ class Escape:
 def _backslash(escape: str) -> str:
     """Return the text that a backslash escape stands for: of bytes in UTF-8, of code points, or a control character."""
     kind = escape[1]
-    if kind == "x" and len(escape) > 3:  # noqa: PLR2004 - \x and two digits
+    if len(escape) == len(r"\n"):
+        return _CONTROLS.get(kind, kind)
+    if kind == "x":
         return _bytes(bytes.fromhex(escape.replace("\\x", "")))
-    if kind in "01234567" and len(escape) > 3:  # noqa: PLR2004 - the same
+    if kind not in "uU":
         return _bytes(bytes(int(digits, 8) & 255 for digits in escape[1:].split("\\")))
-    if kind in "uU" and len(escape) > 3:  # noqa: PLR2004 - the same
-        units = [int(digits, 16) for digits in re.split(r"\\[uU]", escape)[1:]]
-        if len(units) == 1 and units[0] <= 0x10FFFF:  # noqa: PLR2004 - the last code point
-            return chr(units[0])
-        return "".join(map(chr, units)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return _CONTROLS.get(kind, kind)
+    units = [int(digits, 16) for digits in re.split(r"\\[uU]", escape)[1:]]
+    if len(units) == 1 and units[0] <= 0x10FFFF:  # noqa: PLR2004 - the last code point
+        return chr(units[0])
+    return "".join(map(chr, units)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 _CONTROLS: Final = {

@@ -138,9 +138,8 @@ def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
         has_keys = should.keys() <= is_.keys() if partial else should.keys() == is_.keys()
         return has_keys and all(may_be(is_[key], item, partial=partial) for key, item in should.items())
     if type(is_) is list and type(should) is list:
-        return len(is_) == len(should) and all(
-            may_be(item, declared, partial=partial) for item, declared in zip(is_, should, strict=True)
-        )
+        pairs = zip(is_, should, strict=False)
+        return len(is_) == len(should) and all(may_be(*pair, partial=partial) for pair in pairs)
     return same_value(is_, should)
 
 
@@ -287,11 +286,13 @@ _ATTRIBUTE: Final = regex(r"[a-z_][a-z0-9_]*")
 
 def place_text(path: Iterable[str | int]) -> str:
     """Return the text of a key path behind the name of its attribute: ``.tls.key``, ``[0]``, ``['a.b']``."""
-    return "".join(f".{step}" if type(step) is str and _PLAIN.fullmatch(step) else _bracketed(step) for step in path)
+    return "".join(map(_step_text, path))
 
 
-def _bracketed(step: str | int) -> str:
-    return f"[{step}]" if type(step) is int else "['{}']".format(str(step).replace("'", "''"))
+def _step_text(step: str | int) -> str:
+    if type(step) is int:
+        return f"[{step}]"
+    return f".{step}" if _PLAIN.fullmatch(str(step)) else "['{}']".format(str(step).replace("'", "''"))
 
 
 def attribute_of(text: str) -> str:
@@ -336,19 +337,19 @@ def with_present(should: object, is_: object, path: KeyPath) -> Any:
         return Sensitive(with_present(should, is_, path))
     if not path:
         return is_
-    step = path[0]
+    step, rest = path[0], path[1:]
+    if step is None and not rest:
+        return is_ if type(should) is type(is_) else should
     if step is None:
-        if len(path) == 1:
-            return is_ if type(should) is type(is_) else should
         for member in _members(should, is_):
-            should = with_present(should, is_, (member, *path[1:]))
+            should = with_present(should, is_, (member, *rest))
         return should
     if type(should) is dict and type(is_) is dict:
-        if step not in is_ or (step not in should and len(path) > 1):
-            return {key: value for key, value in should.items() if key != step} if len(path) == 1 else should
-        return {**should, step: with_present(should.get(step), is_[step], path[1:])}
+        if step in is_ and (step in should or not rest):
+            return {**should, step: with_present(should.get(step), is_[step], rest)}
+        return should if rest else {key: value for key, value in should.items() if key != step}
     if type(should) is list and type(is_) is list and type(step) is int and step < min(len(should), len(is_)):
-        return [*should[:step], with_present(should[step], is_[step], path[1:]), *should[step + 1 :]]
+        return [*should[:step], with_present(should[step], is_[step], rest), *should[step + 1 :]]
     return should
 
 
