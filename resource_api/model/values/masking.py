@@ -462,10 +462,8 @@ def _backslash(escape: str) -> str:
         return _bytes(bytes.fromhex(escape.replace("\\x", "")))
     if kind not in "uU":
         return _bytes(bytes(int(digits, 8) & 255 for digits in escape[1:].split("\\")))
-    units = [int(digits, 16) for digits in re.split(r"\\[uU]", escape)[1:]]
-    if len(units) == 1 and units[0] <= 0x10FFFF:  # noqa: PLR2004 - the last code point
-        return chr(units[0])
-    return "".join(map(chr, units)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    units = [chr(int(digits, 16)) for digits in re.split(r"\\[uU]", escape)[1:]]
+    return units[0] if len(units) == 1 else "".join(units).encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 _CONTROLS: Final = {
@@ -474,7 +472,8 @@ _CONTROLS: Final = {
 }
 _BACKSLASHES: Final = (
     r"(?:\\x[89a-fA-F][0-9a-fA-F])+|\\x[0-9a-fA-F]{2}|(?:\\[23][0-7]{2})+|\\[01][0-7]{2}"
-    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\(?s:.)"
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}"
+    r"|\\U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|\\(?s:.)"
 )
 
 

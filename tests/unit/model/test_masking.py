@@ -216,6 +216,12 @@ def test_a_short_input_is_masked_where_it_is_a_whole_word() -> None:
     assert mask("pin=1234, of 12345 and x1234, abc") == "pin=<sensitive>, of 12345 and x1234, abc"
 
 
+@pytest.mark.parametrize("code", ["FFFFFFFF", "00110000"])
+def test_a_secret_is_masked_beside_an_escape_of_no_character(code: str) -> None:
+    """An escape with a code point that does not exist is text like any other."""
+    assert masked("hunter2secret", rf"\U{code} hunter2secret") == rf"\U{code} <sensitive>"
+
+
 def test_a_secret_is_masked_behind_bytes_that_are_no_text() -> None:
     """They are surrogate escapes in the text, each of them one character."""
     mask = Mask()
