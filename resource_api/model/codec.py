@@ -143,12 +143,19 @@ def _untagged(mapping: dict[str, Any]) -> Any:
     if word == "sealed" and mapping.keys() in _SEALED:
         return Sealed(mapping["digest"], EncryptedSecret(mapping["box"], (), _locked) if "box" in mapping else None)
     if word in KINDS and isinstance(mapping.get("sha256"), str):
-        origin = next((key for key in mapping if key not in {TAG, "sha256"}), "")
-        value: Any = mapping.get(origin)
-        return KINDS[word](mapping["sha256"], origin, tuple(map(tuple, value)) if origin == "files" else value)
+        return _content(mapping)
     if any(TAG in key for key in mapping):
         return {key[1:] if _looks_tagged(key) and key != TAG else key: item for key, item in mapping.items()}
     return mapping
+
+
+def _content(document: dict[str, Any]) -> Content:
+    """Return the asset or archive of which ``content_document`` made a ``document``."""
+    for origin, source in document.items():
+        if origin not in {TAG, "sha256"}:
+            contents = tuple(map(tuple, source)) if origin == "files" else source
+            return KINDS[document[TAG]](document["sha256"], origin, contents)
+    return KINDS[document[TAG]](document["sha256"])
 
 
 def _locked(_text: str, _place: SecretPlace) -> Any:

@@ -379,21 +379,25 @@ class Snapshot:
             context.log_traceback(error)
             return Due(failure=reason(error))
         if context.outcomes.any_failed:
-            return Due(
-                failure=next(outcome.reason for outcome in context.outcomes.values() if outcome.status) or "failed"
-            )
-        if isinstance(answer, bool):
-            return Due(answer)
-        if isinstance(answer, tuple) and len(answer) in _DUE_PARTS and isinstance(answer[0], bool):
-            is_due, explanation, *rest = answer
-            try:
-                differences = [Difference(str(name), *values) for name, *values in (rest[0] if rest else ())]
-            except (TypeError, ValueError):
-                return Due(failure=f"due must give changes as a list of (attribute, is_, should), not {rest[0]!r:.80}")
-            return Due(is_due, str(explanation), differences=differences)
-        return Due(
-            failure=f"due must return True, False, (True, why) or (True, why, changes), not {type(answer).__name__}"
-        )
+            reasons = [outcome.reason for outcome in context.outcomes.values() if outcome.status]
+            return Due(failure=reasons[0] or "failed")
+        return _due(answer)
+
+
+def _due(answer: object) -> Due:
+    """Return the answer of a provider's ``due``; a malformed one is its failure."""
+    if isinstance(answer, bool):
+        return Due(answer)
+    if not (isinstance(answer, tuple) and len(answer) in _DUE_PARTS and isinstance(answer[0], bool)):
+        form = "True, False, (True, why) or (True, why, changes)"
+        return Due(failure=f"due must return {form}, not {type(answer).__name__}")
+    is_due, explanation, *rest = answer
+    changes: Any = rest[0] if rest else ()
+    try:
+        differences = [Difference(str(name), *values) for name, *values in changes]
+    except (TypeError, ValueError):
+        return Due(failure=f"due must give changes as a list of (attribute, is_, should), not {changes!r:.80}")
+    return Due(is_due, str(explanation), differences=differences)
 
 
 def _import(call: Callable[[Name, str], Resource | None], context: Context, ids: Mapping[Name, str]) -> list[Resource]:
@@ -442,16 +446,7 @@ class RowChecker:
             if name in by_name:
                 wrong[name] = f"get returned '{show_name(name)}' more than once"
             by_name[name] = row
-        expected = set(names or ())
-        unexpected = [(name, row) for name, row in by_name.items() if name not in expected]
-        missing = expected - by_name.keys() if unexpected else frozenset()
-        if not missing:
-            return by_name, wrong
-        by_text = {show_name(name): name for name in missing}
-        for name, row in unexpected:
-            intended, message = _intended_name(functions, name, row, by_text)
-            if intended not in missing:  # a resource beside the requested ones, as ``get`` may return them
-                continue
+        for intended, (row, message) in _misnamed(functions, names or (), by_name).items():
             if self.strict == "error":
                 wrong[intended] = message
             else:
@@ -483,28 +478,27 @@ class RowChecker:
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
         """Return the row, corrected if ``strict`` allows it, or a text: the attribute or values that are wrong."""
         attributes = definition.attributes
-        clean = row
-        if not row.keys() <= attributes.keys():
-            strange = next(key for key in row if key not in attributes)
-            message = f"get returned the undeclared attribute {show(strange)}{hint(strange, attributes)}"
+        undeclared = [key for key in row if key not in attributes]
+        if undeclared:
+            message = f"get returned the undeclared attribute {show(undeclared[0])}{hint(undeclared[0], attributes)}"
             if self.strict == "error":
                 return message
             self._warn(definition, _name(definition, row), message)
-            clean = {key: value for key, value in row.items() if key in attributes}
+            row = {key: value for key, value in row.items() if key in attributes}
         try:
-            problems = check_values(definition, clean)
-            unknown = None if problems else first_unknown(clean)
+            problems = check_values(definition, row)
+            unknown = None if problems else first_unknown(row)
         except RecursionError:
             return "get returned a value that contains itself"
         if unknown is not None:
             return f"get returned a value of '{unknown}' that is not known; leave it out"
-        if problems:
-            message = _wrong_values(problems)
-            if self.strict == "error":
-                return message
-            self._warn(definition, _name(definition, row), message)
-            return _unrecordable(clean) or clean
-        return clean
+        if not problems:
+            return row
+        message = _wrong_values(problems)
+        if self.strict == "error":
+            return message
+        self._warn(definition, _name(definition, row), message)
+        return _unrecordable(row) or row
 
     def _canonical_row(self, definition: TypeDefinition, row: Resource | str, canonical: object) -> CheckedRow:
         """Return the row to use, completed, or a text: its problem.
@@ -574,6 +568,25 @@ def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequenc
         return False
     (namevar,) = definition.namevars
     return [row.get(namevar) for row in rows] == list(names)
+
+
+def _misnamed(
+    functions: ProviderFunctions, requested: Collection[Name], by_name: Mapping[Name, Resource]
+) -> dict[Name, tuple[Resource, str]]:
+    """Return requested names without a row that a row has in another form: name → that row, and its problem.
+
+    Other rows that were not requested are left out: ``get`` may return them too.
+    """
+    unexpected = by_name.keys() - requested
+    missing = set(requested) - by_name.keys() if unexpected else ()
+    by_text = {show_name(name): name for name in missing}
+    misnamed = {}
+    for name, row in by_name.items() if missing else ():
+        if name in unexpected:
+            intended, message = _intended_name(functions, name, row, by_text)
+            if intended in missing:
+                misnamed[intended] = row, message
+    return misnamed
 
 
 def _intended_name(

@@ -5,6 +5,7 @@ They are the same for archives of manifests, bundles and packages. Reading files
 
 from __future__ import annotations
 
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceError
@@ -60,10 +61,11 @@ def link_stays_inside(name: str, target: str) -> bool:
 
     ``..`` is accepted only at the start of the target: after a name, which may be a link, it could lead anywhere.
     """
+    if target == "" or target.startswith("/") or "\0" in target:
+        return False
     parts = [part for part in target.split("/") if part not in {"", "."}]
-    up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
-    plain = target != "" and not target.startswith("/") and "\0" not in target
-    return plain and up <= name.count("/") and ".." not in parts[up:]
+    down = list(dropwhile(lambda part: part == "..", parts))
+    return len(parts) - len(down) <= name.count("/") and ".." not in down
 
 
 def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Member]:
@@ -84,17 +86,21 @@ def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Membe
                 yield Member(parent, "directory", 0o755)
             elif kinds[parent] != "directory":
                 raise ResourceError(f"'{member.name}' is beneath '{parent}', which is a {kinds[parent]}")
-        if not member.name:
-            continue
-        # A directory may come again: it was implied by a name, or is described twice.
-        if kinds.get(member.name, "directory") != "directory" or member.kind != kinds.get(member.name, member.kind):
-            raise ResourceError(f"'{member.name}' is in it twice")
-        if member.kind == "link" and not link_stays_inside(member.name, member.target):
-            raise ResourceError(f"the link '{member.name}' leads out of it, or up behind a name: {member.target}")
-        kinds[member.name] = member.kind
-        if len(kinds) > limits.members:
-            raise ResourceError(f"it has more than {limits.members} members")
-        yield member._replace(parts=counter.parts(member.parts))
+        if member.name:
+            _check_member(member, kinds.get(member.name))
+            kinds[member.name] = member.kind
+            if len(kinds) > limits.members:
+                raise ResourceError(f"it has more than {limits.members} members")
+            yield member._replace(parts=counter.parts(member.parts))
+
+
+def _check_member(member: Member, earlier: str | None) -> None:
+    """Raise ``ResourceError`` for a name that an ``earlier`` member (its kind) has, and for a link that leads out."""
+    # A directory may come again: it was implied by a name, or is described twice.
+    if earlier is not None and {earlier, member.kind} != {"directory"}:
+        raise ResourceError(f"'{member.name}' is in it twice")
+    if member.kind == "link" and not link_stays_inside(member.name, member.target):
+        raise ResourceError(f"the link '{member.name}' leads out of it, or up behind a name: {member.target}")
 
 
 def _parents(name: str) -> Iterator[str]:

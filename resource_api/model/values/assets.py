@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from resource_api.model.values import archive_rules
 from resource_api.model.values.errors import ResourceError, hint
-from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.start_up import NamedTuple, regex
 from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 #: How many digits of a digest are shown.
 _SHOWN: Final = 12
-_HEX: Final = frozenset("0123456789abcdef")
-_DIGITS: Final = 64
+_SHA256: Final = regex(r"[0-9a-f]{64}\Z")
 
 
 class Content:
@@ -151,19 +150,19 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
     keys = [key for key in origins if isinstance(body, dict) and key in body]
     if len(keys) != 1:
         raise ValueError(f"an {word} is given by one of {', '.join(origins)}: {{{word}: {{{origins[0]}: ...}}}}")
-    (origin,), pin = keys, body.get("sha256")
-    if unknown := next((key for key in body if key not in {origin, "sha256"}), None):
-        raise ValueError(f"an {word} has no '{unknown}'{hint(unknown, ['sha256'])}")
-    if pin is not None and not (isinstance(pin, str) and len(pin) == _DIGITS and _HEX.issuperset(pin)):
-        raise ValueError(f"sha256 must be {_DIGITS} hexadecimal digits in lower case")
-    if origin == "url" and pin is None:
+    origin, source, sha256 = keys[0], body[keys[0]], body.get("sha256")
+    for key in body:
+        if key not in {origin, "sha256"}:
+            raise ValueError(f"an {word} has no '{key}'{hint(key, ['sha256'])}")
+    if sha256 is not None and not (isinstance(sha256, str) and _SHA256.match(sha256)):
+        raise ValueError("sha256 must be 64 hexadecimal digits in lower case")
+    if origin == "url" and sha256 is None:
         raise ValueError(f"an {word} from a url needs sha256: what it leads to is only fetched when it is needed")
-    source = body[origin]
     if origin == "files":
-        return ContentSpec(word, origin, _literal_archive(source, read), pin or "")
-    if not isinstance(source, str) or (not source and origin != "text"):
+        source = _literal_archive(source, read)
+    elif not isinstance(source, str) or (not source and origin != "text"):
         raise ValueError(f"{origin} of an {word} must be a text")
-    return ContentSpec(word, origin, source, pin or "")
+    return ContentSpec(word, origin, source, sha256 or "")
 
 
 def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
@@ -186,11 +185,7 @@ def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> t
 def spell_contents(value: object) -> Any:
     """Return ``value`` with every asset and archive in its form in a manifest, as ``build_contents`` takes it."""
     if isinstance(value, Content):
-        source = (
-            {name: spell_contents(content) for name, content in value.source}
-            if value.origin == "files"
-            else value.source
-        )
+        source = spell_contents(dict(value.source)) if value.origin == "files" else value.source
         return {value.word: {value.origin: source, **({"sha256": value.sha256} if value.origin == "url" else {})}}
     if isinstance(value, dict):
         return {key: spell_contents(item) for key, item in value.items()}

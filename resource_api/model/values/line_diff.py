@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from resource_api.model.values.text import common_start
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -51,9 +53,11 @@ def count_changes(is_: object, should: object) -> str:
 def unified(is_: object, should: object, names: tuple[str, str]) -> Iterator[str]:
     """Yield the lines of a unified diff without line breaks; nothing for equal texts. ``names``: of both texts."""
     before, after = _lines(is_), _lines(should)
-    for number, hunk in enumerate(_hunks(_edits(before, after))):
-        if not number:
-            yield from (f"{sign} {name}" for sign, name in zip(("---", "+++"), names, strict=True))
+    hunks = list(_hunks(_edits(before, after)))
+    if hunks:
+        yield f"--- {names[0]}"
+        yield f"+++ {names[1]}"
+    for hunk in hunks:
         yield f"@@ -{_range(hunk, 1, '+')} +{_range(hunk, 2, '-')} @@"
         for sign, old, new in hunk:
             line = after[new] if sign == "+" else before[old]
@@ -103,19 +107,17 @@ def _common_lines(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
 
     The slow search is limited to the part between an equal start and end, without lines of only one text.
     """
-    shortest = min(len(before), len(after))
-    head = next((index for index in range(shortest) if before[index] != after[index]), shortest)
-    tail = next((n for n in range(shortest - head) if before[-1 - n] != after[-1 - n]), shortest - head)
-    ends = range(head, len(before) - tail), range(head, len(after) - tail)
-    both = {before[index] for index in ends[0]} & {after[index] for index in ends[1]}
+    head = common_start(before, after)
+    tail = common_start(before[head:][::-1], after[head:][::-1])
+    old_lines, new_lines = range(head, len(before) - tail), range(head, len(after) - tail)
+    both = {before[index] for index in old_lines} & {after[index] for index in new_lines}
     numbers = {line: number for number, line in enumerate(both)}
-    old, new = [p for p in ends[0] if before[p] in both], [p for p in ends[1] if after[p] in both]
-    middle = _Search([numbers[before[index]] for index in old], [numbers[after[index]] for index in new])
-    return [
-        *((index, index) for index in range(head)),
-        *((old[first], new[second]) for first, second in middle.pairs()),
-        *((len(before) - n, len(after) - n) for n in range(tail, 0, -1)),
-    ]
+    old = [index for index in old_lines if before[index] in both]
+    new = [index for index in new_lines if after[index] in both]
+    search = _Search([numbers[before[index]] for index in old], [numbers[after[index]] for index in new])
+    middle = [(old[first], new[second]) for first, second in search.pairs()]
+    end = zip(range(old_lines.stop, len(before)), range(new_lines.stop, len(after)), strict=True)
+    return [*((index, index) for index in range(head)), *middle, *end]
 
 
 class _Search:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.text import common_start
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -69,19 +71,17 @@ def closest(word: str, words: Collection[str]) -> str:
     """Return the known word that is most like ``word``, or else the only one that begins with it, or ""."""
     spelt = {_plain(candidate): candidate for candidate in words}
     plain = _plain(word)
-    near = (
-        spelt
-        if len(spelt) <= _COMPARED
-        else nlargest(
-            _COMPARED,
-            spelt,
-            key=lambda candidate: _common_start(plain, candidate) + _common_start(plain[::-1], candidate[::-1]),
-        )
-    )
-    if matches := [match for match in _alike(plain, near) if _have_alike_titles(plain, match)]:
-        return spelt[matches[0]]
+    likely = spelt if len(spelt) <= _COMPARED else nlargest(_COMPARED, spelt, key=partial(_common_ends, plain))
+    for match in _alike(plain, likely):
+        if _have_alike_titles(plain, match):
+            return spelt[match]
     longer = [candidate for candidate in spelt if len(plain) >= _SHORTEST_BEGINNING and candidate.startswith(plain)]
     return spelt[longer[0]] if len(longer) == 1 else ""
+
+
+def _common_ends(word: str, candidate: str) -> int:
+    """Return the number of characters that two words have in common at their beginnings and at their ends."""
+    return common_start(word, candidate) + common_start(word[::-1], candidate[::-1])
 
 
 def _alike(word: str, words: Iterable[str]) -> Sequence[str]:
@@ -93,14 +93,6 @@ def _have_alike_titles(reference: str, other: str) -> bool:
     """Return whether the titles of two references are alike: by their types alone ``File[a]`` is like ``File[x]``."""
     title, other_title = (text.partition("[")[2].removesuffix("]") for text in (reference, other))
     return len(title) <= 1 or not other_title or bool(_alike(title, [other_title]))
-
-
-def _common_start(word: str, candidate: str) -> int:
-    """Return the number of characters that two words have in common at their beginnings, without a call for each."""
-    for number, (one, two) in enumerate(zip(word, candidate, strict=False)):
-        if one != two:
-            return number
-    return min(len(word), len(candidate))
 
 
 def _plain(word: str) -> str:

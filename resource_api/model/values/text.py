@@ -43,6 +43,14 @@ def filled_lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+def common_start(one: Sequence[str], two: Sequence[str]) -> int:
+    """Return the number of characters, or lines, that two texts have in common at their beginnings."""
+    for number, (first, second) in enumerate(zip(one, two, strict=False)):
+        if first != second:
+            return number
+    return min(len(one), len(two))
+
+
 def escape_lines(text: str) -> str:
     """Escape ``text``, but keep line breaks and tabs, for blocks of text."""
     return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))
