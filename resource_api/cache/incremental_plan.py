@@ -115,18 +115,16 @@ def take_fingerprints(
     run began. ``derived``: values saved by providers; they also depend on the code of earlier runs, and on the
     directories in which later ones would look for it.
     """
-    code, files = _code_stamps(began, derived.code if derived else ()), _manifest_files(catalog.manifest)
-    directories = _directory_stamps(began, code) if code and derived and derived.used else []
-    if directories is None:
-        return None
     definitions = {entry.definition for entry in catalog.entries}
-    if code is None or files is None or any(map(providers.run.isolates, definitions)):
+    declared = {name: _type_declaration(providers.registry, name) for name in {entry.type for entry in catalog.entries}}
+    types = {name: declaration for name, declaration in declared.items() if declaration is not None}
+    if any(map(providers.run.isolates, definitions)) or len(types) < len(declared):
         return None
-    types: dict[str, Sequence[object]] = {}
-    for name in {definition.name for definition in definitions}:
-        if (declared := _type_declaration(providers.registry, name)) is None:
-            return None
-        types[name] = declared
+    files = _manifest_files(catalog.manifest)
+    code = _stamps({*map(_file_of, _module_paths()), *(derived.code if derived else ())} - {""}, began)
+    directories = _directory_stamps(began, code) if code and derived and derived.used else []
+    if files is None or code is None or directories is None:
+        return None
     return Fingerprints(_environment(), code, directories, files=files, types=types, chosen=providers.chosen())
 
 
@@ -136,11 +134,6 @@ def take_fingerprints(
 def _environment() -> list[object]:
     """Return the interpreter, the user, and where code is looked for."""
     return [sys.version, os.geteuid(), list(sys.path)]
-
-
-def _code_stamps(began: int, more: Iterable[str]) -> list[list[object]] | None:
-    """Return a stamp of every file of loaded code, and of ``more``, or None if one changed after the run ``began``."""
-    return _stamps({*map(_file_of, _module_paths()), *more} - {""}, began)
 
 
 def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[object]] | None:
@@ -247,6 +240,14 @@ class InstanceRows(NamedTuple):
     #: By resource, the digest of its row, or "" if it is planned in every run.
     digests: Sequence[str]
 
+    def changed(self, rows: Mapping[Name, Resource]) -> set[int]:
+        """Return the indexes of the resources, apart from those planned in every run, whose ``rows`` have changed."""
+        digests = row_digests([rows.get(name, {}) for name in self.names])
+        if digests == self.digests:  # nearly always
+            return set()
+        by_resource = zip(self.indexes, self.digests, digests, strict=True)
+        return {index for index, saved, digest in by_resource if saved not in {"", digest}}
+
 
 class Conclusion(NamedTuple):
     """The resources of a manifest as a run has left them, by their index in the order of execution."""
@@ -280,15 +281,8 @@ class Conclusion(NamedTuple):
 
     def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
         """Return the indexes of changed resources, by ``rows`` (instance → name → row), and of their dependents."""
-        changed: set[int] = set()
-        for group in self.rows:
-            if any(group.digests):
-                digests = row_digests([rows[group.instance].get(name, {}) for name in group.names])
-                if digests != group.digests:
-                    pairs = zip(group.indexes, group.digests, digests, strict=True)
-                    # Without a saved digest the resource is planned in every run.
-                    changed.update(index for index, saved, digest in pairs if saved not in {"", digest})
-        return descendants(changed, self.dependents)
+        changed = [group.changed(rows[group.instance]) for group in self.rows if any(group.digests)]
+        return descendants(set().union(*changed), self.dependents)
 
     def rest(self, affected: Collection[int] = ()) -> set[int]:
         """Return the indexes of the resources to plan: affected ones, those planned in every run, and all they name.
@@ -333,31 +327,26 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
     Its two graphs extend the resources to plan: after a change of a row by those that come after it (``dependents``),
     and by those without whose declarations they could not be compiled (``references``).
     """
-    catalog = plan.catalog
-    digests = _step_digests(plan.steps)
+    rows_read = row_digests(step.is_ or {} for step in plan.steps)
+    digests = {step.entry.index: digest for step, digest in zip(plan.steps, rows_read, strict=True)}
     keys = _keys_to_leave_out(plan, digests)
     if not any(keys):
         return None
     groups: dict[str, list[Entry]] = {}
     for step in plan.steps:
         groups.setdefault(step.entry.instance, []).append(step.entry)
-    rows = [
-        InstanceRows(
-            instance,
-            [entry.name for entry in entries],
-            [entry.index for entry in entries],
-            [digests[entry.index] if keys[entry.index] else "" for entry in entries],
-        )
-        for instance, entries in groups.items()
-    ]
-    recorded, providers = sorted(plan.prior.records), len(plan.prior.instances.recorded)
+    rows = []
+    for instance, entries in groups.items():
+        indexes = [entry.index for entry in entries]
+        digests_of_fixed = [digests[index] if keys[index] else "" for index in indexes]
+        rows.append(InstanceRows(instance, [entry.name for entry in entries], indexes, digests_of_fixed))
     return Conclusion(
         keys,
         rows,
-        recorded,
-        providers=providers,
-        dependents=reverse(catalog.requires),
-        references=dict(_named_entries(catalog)),
+        recorded=sorted(plan.prior.records),
+        providers=len(plan.prior.instances.recorded),
+        dependents=reverse(plan.catalog.requires),
+        references=dict(_named_entries(plan.catalog)),
     )
 
 
@@ -394,12 +383,6 @@ def row_digests(rows: Iterable[Mapping[str, object]]) -> list[str]:
     return digests
 
 
-def _step_digests(steps: Sequence[Step]) -> dict[int, str]:
-    """Return the digest of each step's row, by the index of its entry."""
-    digests = row_digests(step.is_ or {} for step in steps)
-    return {step.entry.index: digest for step, digest in zip(steps, digests, strict=True)}
-
-
 def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
     """Return the types of which a default in the manifest holds an expression, which may yield another value."""
     defaults = (items for of_file in manifest.defaults.values() for items in of_file.items())
@@ -415,10 +398,10 @@ def _stands_alone(step: Step) -> bool:
     entry, row, definition = step.entry, step.is_, step.entry.definition
     if row is None or definition.secret or definition.config.attributes:
         return False
-    if entry.meta.implementation is not None:
-        return False
     declaration, should = entry.declaration, entry.should
-    if _has_expression(declaration.attributes) or (declaration.meta and _has_expression(declaration.meta)):
+    if entry.meta.implementation is not None or _has_expression(declaration.attributes):
+        return False
+    if declaration.meta and _has_expression(declaration.meta):
         return False
     if not (is_flat(should) or all(row_digests([should]))):
         return False
@@ -450,11 +433,11 @@ def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
     """Yield the index of each entry that names others, with their indexes: it could not be compiled without them."""
     for entry in catalog.entries:
         if entry.declaration.meta or entry.sources:
-            indexes = {source.index for sources in entry.sources.values() for source in sources}
-            # Any text in the metaparameters may be a reference.
-            texts = (text for _, text in leaves(entry.declaration.meta) if type(text) is str)
-            indexes.update(target.index for text in texts for target in _entries_of_text(catalog, text))
-            yield entry.index, sorted(indexes)
+            named = [source for sources in entry.sources.values() for source in sources]
+            for _, part in leaves(entry.declaration.meta):
+                if type(part) is str:  # any text in the metaparameters may be a reference
+                    named += _entries_of_text(catalog, part)
+            yield entry.index, sorted({target.index for target in named})
 
 
 def _entries_in_outputs(catalog: Catalog) -> Iterator[Entry]:
@@ -488,35 +471,34 @@ class Planner(NamedTuple):
 
 
 def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, store: StateStore) -> None:
-    """Save, for later runs, the conclusion of a run that had nothing to do and has written nothing.
-
-    Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it; nor
-    of a manifest with ephemeral inputs, ``on_failure`` or ``purge``, about which only whole plans decide.
-    """
-    catalog, prior = plan.catalog, plan.prior
+    """Save, for later runs, the conclusion of a run that had nothing to do and has written nothing."""
+    prior, derived = plan.prior, providers.run.derived
     name = StackName.of(prior.state)
-    printed = catalog.warnings or catalog.notes or providers.wrote_output
-    if catalog.on_failure or catalog.purges:
-        return
-    if any(parameter.ephemeral for parameter in catalog.manifest.inputs.values()):
-        return
-    # An equal serial: the run has written nothing. A plan from a conclusion has none of its own.
-    if plan.cached_unchanged or printed or store.load(name).serial != prior.state.serial:
+    if not _is_repeatable(plan, providers) or store.load(name).serial != prior.state.serial:
         return
     if (conclusion := conclude(plan)) is None:
         return
-    derived = providers.run.derived
-    if (fingerprints := take_fingerprints(catalog, providers, request.began, derived)) is not None:
-        keys = [prior.records[index].key for index in sorted(prior.records)]
-        keys += [record.key for record in prior.instances.recorded.values()]
-        rest = _rest_of_files(plan, conclusion, providers.run.log.mask)
-        content = {
-            "fingerprints": fingerprints,
-            "conclusion": conclusion.to_json(),
-            "derived": derived.used if derived else {},
-            "rest": rest,
-        }
-        store.save_conclusion(request.label, name, content, keys)
+    if (fingerprints := take_fingerprints(plan.catalog, providers, request.began, derived)) is None:
+        return
+    keys = [prior.records[index].key for index in sorted(prior.records)]
+    keys += [record.key for record in prior.instances.recorded.values()]
+    content = {
+        "fingerprints": fingerprints,
+        "conclusion": conclusion.to_json(),
+        "derived": derived.used if derived else {},
+        "rest": _rest_of_files(plan, conclusion, providers.run.log.mask),
+    }
+    store.save_conclusion(request.label, name, content, keys)
+
+
+def _is_repeatable(plan: ExecutionPlan, providers: ProviderPool) -> bool:
+    """Return whether later runs may conclude the same as this plan, which is not made from a conclusion itself."""
+    catalog = plan.catalog
+    # Later runs would not print again what compiling has printed.
+    printed = catalog.warnings or catalog.notes or providers.wrote_output
+    ephemeral = any(parameter.ephemeral for parameter in catalog.manifest.inputs.values())
+    needs_whole_plan = catalog.on_failure or catalog.purges or ephemeral
+    return not (plan.cached_unchanged or printed or needs_whole_plan)
 
 
 class _WholePlanNeededError(Exception):
