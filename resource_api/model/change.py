@@ -229,9 +229,7 @@ def ensure_of(resource: Mapping[str, object] | None) -> Any:
 
 def compared_value(definition: TypeDefinition, attribute: str, is_: object, should: object) -> Any:
     """Return the part of a present value to compare: of a ``merged`` attribute only the members in ``should``."""
-    if attribute not in definition.merged:
-        return is_
-    return declared_part(is_, should)
+    return declared_part(is_, should) if attribute in definition.merged else is_
 
 
 def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[str, object]) -> list[Difference]:
@@ -261,14 +259,11 @@ def state_differences(
         return []
     differences = []
     for name, value in should.items():
-        attribute = definition.attributes.get(name)
-        if attribute is not None and attribute.kind == "parameter":
+        if name in definition.parameters:
             continue
         present = compared_value(definition, name, is_.get(name), value)
-        if attribute is not None and attribute.write_only and name not in is_:
-            differs = name in hidden
-        else:
-            differs = not same_value(present, value)
+        is_unseen = name in definition.write_only and name not in is_
+        differs = name in hidden if is_unseen else not same_value(present, value)
         if differs:
             differences.append(Difference(name, present, value))
     return differences
@@ -303,14 +298,9 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
 
 def is_text_change(difference: Difference) -> bool:
     """Return whether a difference is shown line by line: one of its values is a text of two or more lines."""
-    has_lines = False
-    for value in (difference.is_, difference.should):
-        if isinstance(value, str):
-            # One line break at the end does not count.
-            has_lines = has_lines or value.find("\n", 0, -1) >= 0
-        elif value is not None:
-            return False
-    return has_lines
+    texts = [value for value in difference.values if value is not None]
+    # One line break at the end does not count.
+    return all(isinstance(text, str) for text in texts) and any(text.find("\n", 0, -1) >= 0 for text in texts)
 
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:

@@ -17,7 +17,7 @@ from resource_api.model.values.start_up import blake2b
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_flat, is_secret, leaves, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.values import Values
@@ -165,18 +165,15 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, object], *should:
     """
     if not definition.secret and all(map(is_flat, should)) and is_flat(row):
         return row
-    states = (*should, row)
-    secret = {name for state in states for name, value in state.items() if holds_secret(value)}
-    secret |= definition.sensitive & row.keys()
-    secret.update(*(definition.write_only & state.keys() for state in should))
+    secret = _secret_attributes(definition, row, should)
     if not secret:
         return row
-    revealing = {name for name, source in definition.derived_from.items() if source in secret} - secret
-    secrets = [state[name] for state in states for name in secret | revealing if name in state]
-    revealing.update(_repeating(row, (definition.read_only & row.keys()) - secret - revealing, secrets))
+    derived = {name for name, source in definition.derived_from.items() if source in secret} - secret
+    secrets = [state[name] for state in (*should, row) for name in secret | derived if name in state]
+    derived.update(_repeating(row, (definition.read_only & row.keys()) - secret - derived, secrets))
     marked = dict(row)
-    for name in row.keys() & revealing:
-        if row[name] is not None and not holds_secret(row[name]):
+    for name in row.keys() & derived:
+        if row[name] is not None:
             marked[name] = Sensitive(row[name])
     for name in row.keys() & secret:
         if not has_sealed(row[name]):
@@ -184,6 +181,15 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, object], *should:
             for state in should:
                 marked[name] = conceal_like(marked[name], state.get(name))
     return marked
+
+
+def _secret_attributes(
+    definition: TypeDefinition, row: Mapping[str, object], should: Sequence[Mapping[str, object]]
+) -> set[str]:
+    """Return the attributes of a row that are secret by their type, or hold a secret in any state of the resource."""
+    secret = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
+    secret |= definition.sensitive & row.keys()
+    return secret.union(*(definition.write_only & state.keys() for state in should))
 
 
 def conceal_like(value: object, state: object) -> Any:

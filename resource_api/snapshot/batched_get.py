@@ -336,7 +336,8 @@ class Snapshot:
         if error := self.failure(definition.instance):
             raise ProviderError(f"{definition.name}: {error}") from self._instances[definition.instance].cause
         resources, failures = [], {}
-        for name in list(self._instances[definition.instance].checked) if names is None else names:
+        shown = list(self.rows(definition.instance)) if names is None else names
+        for name in shown:
             row, failure = self.observation(definition.instance, name)
             if failure:
                 failures[name] = failure
@@ -464,15 +465,15 @@ class RowChecker:
         typed: list[Any] = list(rows)
         for index in find_suspect(functions, rows):  # nearly none: the other rows are accepted at once
             typed[index] = self._check_types(definition, rows[index])
+        if canonicalize is None and not are_flat(rows):
+            # A provider may keep the lists and hashes that it has returned, and change them in ``set``.
+            typed = [_copied(row) if type(row) is dict else row for row in typed]
         canonical = list(typed)
         if canonicalize is not None:
             good = [index for index, row in enumerate(typed) if type(row) is dict]
             answers = _canonicalize(canonicalize, [typed[index] for index in good])
             for index, answer in zip(good, answers, strict=True):
                 canonical[index] = answer
-        elif not are_flat(rows):
-            # A provider may keep the lists and hashes that it has returned, and change them in ``set``.
-            canonical = typed = [_copied(row) if type(row) is dict else row for row in typed]
         return [self._canonical_row(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:

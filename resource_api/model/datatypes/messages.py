@@ -131,7 +131,9 @@ def _phrase(datatype: DataType, words: str) -> str:
         return f"a string of {limits} characters" if limits else "a string"
     if kind in {"Integer", "Float"}:
         number = "an integer" if kind == "Integer" else "a float such as 1.0"
-        return f"{number}{' from ' if ' to ' in limits else ' of '}{limits}" if limits else number
+        if not limits:
+            return number
+        return f"{number} from {limits}" if " to " in limits else f"{number} of {limits}"
     if kind == "Boolean":
         return any_of(_words_of(datatype))
     if kind == "Reference":

@@ -6,6 +6,7 @@ Whether an unknown value can fit depends on the data type of the referred attrib
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes.datatype import STRING, make
@@ -87,20 +88,19 @@ def _part(written: object, key: Any) -> Any:
 
 def part_kinds(kinds: Kinds, key: object) -> Kinds:
     """Return the data types of the part at a key or an index; empty where nothing is known about it."""
-    leaves: list[DataType] = []
-    for kind in kinds:
-        if kind.kind == "Struct":
-            types = [part for member, part in kind.members.items() if member == key]
-        elif kind.kind == "Hash":
-            types = [kind.parts[1]]
-        elif kind.kind in {"Array", "Tuple"}:
-            types = list(kind.parts)
-        elif kind.kind in _VALUES:  # a value without parts
-            types = []
-        else:
-            return ()
-        leaves += (leaf for part in types for leaf in part.leaves)
-    return leaves
+    if any(kind.kind not in _VALUES for kind in kinds):
+        return ()
+    types = chain.from_iterable(_types_at(kind, key) for kind in kinds)
+    return [leaf for datatype in types for leaf in datatype.leaves]
+
+
+def _types_at(kind: DataType, key: object) -> Iterable[DataType]:
+    """Return the data types that a part at a key or an index of a value of ``kind`` can have; none for no such part."""
+    if kind.kind == "Struct":
+        return [part for member, part in kind.members.items() if member == key]
+    if kind.kind == "Hash":
+        return kind.parts[1:]
+    return kind.parts if kind.kind in {"Array", "Tuple"} else ()
 
 
 def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:

@@ -43,11 +43,14 @@ def check_inputs(data: object, label: str) -> None:
     while waiting:
         value, depth = waiting.pop()
         weight += NODE_WEIGHT + (len(value) if type(value) is str else 0)
-        if weight > MAX_INPUTS or depth > MAX_DEPTH:
-            problem = f"is nested deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else "expands beyond the limit"
-            raise ValueError(f"{label} {problem}")
-        parts = value.values() if type(value) is dict else value if type(value) is list else ()
-        waiting += [(part, depth + 1) for part in parts]
+        if depth > MAX_DEPTH:
+            raise ValueError(f"{label} is nested deeper than {MAX_DEPTH}")
+        if weight > MAX_INPUTS:
+            raise ValueError(f"{label} expands beyond the limit")
+        if type(value) is dict:
+            waiting += ((part, depth + 1) for part in value.values())
+        elif type(value) is list:
+            waiting += ((part, depth + 1) for part in value)
 
 
 class Node(NamedTuple):
@@ -141,10 +144,9 @@ class Document:
             return head or (0, 0)
         node, position = root, root.position
         for step in path:
-            child = node.children.get(step)
-            if child is None:
+            if step not in node.children:
                 return position
-            position, node = child
+            position, node = node.children[step]
         return node.position if value else position
 
 
@@ -165,11 +167,10 @@ def decode(raw: bytes, file: str) -> str:
         position = (raw.count(b"\n", 0, error.start) + 1, len(raw[line : error.start].decode()) + 1)
         raise manifest_error(file, position, "encoding", "this is not UTF-8") from None
     # Counting bytes is many times faster than a search, and nearly all files are ASCII.
-    if len(decoded) != len(raw) or len(raw.translate(None, _CONTROL_BYTES)) != len(raw):
-        match = _FORBIDDEN.search(decoded)
-        if match:
-            message = f"control character U+{ord(match[0]):04X}"
-            raise manifest_error(file, position_of(decoded, match.start()), "encoding", message)
+    is_plain = len(decoded) == len(raw) == len(raw.translate(None, _CONTROL_BYTES))
+    if not is_plain and (match := _FORBIDDEN.search(decoded)):
+        message = f"control character U+{ord(match[0]):04X}"
+        raise manifest_error(file, position_of(decoded, match.start()), "encoding", message)
     return decoded
 
 
