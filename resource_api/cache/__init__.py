@@ -1,13 +1,8 @@
 """The no-change cache: a run that finds every resource in sync saves that conclusion, and later runs build on it.
 
-Reading the manifest, compiling it, reading the records and planning cost about five times as much as reading the
-system, and nearly always lead to the conclusion of the run before. A run with a valid cached conclusion reads the
-system as ever, compares the digest of each row with the saved one, and compiles and plans only the resources for which
-more than their row decides.
-
-A conclusion holds keys, names and digests, no values. It is valid as long as the manifest's files, all loaded code, the
-types and the stack in the state are as they were. ``incremental_plan`` decides which resources are left out, saves the
-conclusion and plans the rest, ``state.sqlite.store`` stores the entries.
+Reading, compiling and planning the manifest cost about five times as much as reading the system. A run with a valid
+cached conclusion reads the system as ever, compares the digest of each row with the saved one, and compiles and plans
+only the resources for which more than their row decides. A conclusion holds keys, names and digests, no values.
 
 Every run works without this package and prints the same, only slower; nothing outside of ``runtime`` imports it. See
 docs/internals/cache.md.

@@ -1,18 +1,13 @@
 """Save the conclusion of a run that had nothing to do, and plan only the rest of the manifest while it is valid.
 
-The rest is a manifest and a state of its own, for the one compiler and the one planner. A plan of it may show drift,
-where it is only shown; any other plan of it must do and record nothing. Everything else is decided by a whole plan,
-which uses the rows that were read already. Used where only changes are printed: the output is the same as without the
-cache.
+The conclusion is the resources that a later run need not plan: declaration, row and record alone decide about them,
+all three are unchanged, nothing that they depend on changed, and no resource that is planned names them. The rest is a
+manifest and a state of its own, for the one compiler and the one planner. A plan of it may show drift, where it is only
+shown; any other plan of it must do and record nothing. Everything else is decided by a whole plan.
 
-Fingerprints decide whether code, manifest and types are as they were. They cover the interpreter, every file of loaded
-code, the manifest's files, and the types' declarations. A file of code is the same while its size, its inode and the
-time of its last status change are, which cannot be set back. The state is guarded by the store (``load_conclusion``);
-the system is read in every run.
-
-A conclusion is the resources that a later run need not plan: those whose declaration, row and record alone decide about
-them, where all three are unchanged, nothing that they depend on changed, and no resource that is planned names them. Of
-each row a digest is kept, never a value.
+Fingerprints decide whether code, manifest and types are as they were. A file of code is the same while its size, its
+inode and the time of its last status change are, which cannot be set back. The state is guarded by the store
+(``load_conclusion``); the system is read in every run.
 """
 
 from __future__ import annotations
@@ -111,9 +106,8 @@ def take_fingerprints(
 ) -> Fingerprints | None:
     """Return the fingerprints of a run that began at ``began`` (nanoseconds), or None if later runs must not use them.
 
-    They must not if a provider ran in a worker, whose code is not in this process, or if a file was replaced after the
-    run began. ``derived``: values saved by providers; they also depend on the code of earlier runs, and on the
-    directories in which later ones would look for it.
+    They must not if a provider ran in a worker, whose code is not in this process, or if a file was replaced since
+    then. ``derived``: values saved by providers, which also depend on the code and the directories of earlier runs.
     """
     definitions = {entry.definition for entry in catalog.entries}
     declared = {name: _type_declaration(providers.registry, name) for name in {entry.type for entry in catalog.entries}}
@@ -285,10 +279,7 @@ class Conclusion(NamedTuple):
         return descendants(set().union(*changed), self.dependents)
 
     def rest(self, affected: Collection[int] = ()) -> set[int]:
-        """Return the indexes of the resources to plan: affected ones, those planned in every run, and all they name.
-
-        A declaration could not be compiled without the resources that it names.
-        """
+        """Return the indexes of the resources to plan: affected ones, those planned always, and all that they name."""
         always = (index for index, key in enumerate(self.keys) if not key)
         return descendants({*affected, *always}, self.references)
 
@@ -310,10 +301,9 @@ class Conclusion(NamedTuple):
         }
 
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
-        """Yield each instance with resources that may need no plan, and the names of its resources to read.
+        """Yield each instance with resources that may need no plan, and the names to read in one call.
 
-        Their rows are compared by digest. The resources of the instance that are planned in every run are read in the
-        same call, if their names are still ``declared``: an expression may have renamed them.
+        Among them are those planned in every run, if still ``declared``: an expression may have renamed them.
         """
         for group in self.rows:
             if any(group.digests):
@@ -353,9 +343,8 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
 def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[str]:
     """Return, by index, the key in the manifest of each resource that a later run need not plan; "" for all others.
 
-    Each was in sync and depends on its declaration, row and record alone: no default of its type with an expression, no
-    component, no expression in its key. No output uses its values, and its row is plain data, with a digest in
-    ``digests`` (index → digest).
+    Each was in sync, and stands alone in its file: no default of its type has an expression, no component declares it,
+    and no output uses its values. Its row has one of the ``digests`` (index → digest).
     """
     catalog, in_sync = plan.catalog, plan.in_sync
     keys = [""] * len(catalog.entries)
@@ -563,8 +552,8 @@ def _compile_rest(
 ) -> Catalog:
     """Compile the ``rest`` of a manifest from the saved ``documents``, or else from its files without all others.
 
-    Raise ``_WholePlanNeededError`` for more than half of the resources, which would take as long as a whole plan, for
-    other files than in the saved run, and where compiling warns or finds other resources.
+    Raise ``_WholePlanNeededError`` for more than half of the resources, which would take as long as a whole plan, and
+    where files, resources or warnings are not those of the saved run.
     """
     _require(2 * len(rest) <= len(conclusion.keys))
     if documents is None:
@@ -578,11 +567,7 @@ def _compile_rest(
 
 
 def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
-    """Read the rows to compare with the saved run, and those of ``catalog`` of the same instances.
-
-    Return instance → name → row. Implementations stated in ``catalog`` are assigned before the first provider is
-    created.
-    """
+    """Return instance → name → row to compare with the saved run. First assign the implementations that are stated."""
     snapshot.providers.assigned = partial(stated_implementations, catalog, None)
     return {
         instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
@@ -591,11 +576,7 @@ def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> 
 
 
 def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
-    """Return whether a plan of the ``rest`` equals a whole plan: only ``affected`` resources act.
-
-    Side effects, orphans, moves and undeclared records could concern resources that are left out: they need a whole
-    plan.
-    """
+    """Return whether a plan of the ``rest`` equals a whole plan: only ``affected`` resources act."""
     indexes, prior = conclusion.indexes(), plan.prior
     for step in plan.steps:
         index = indexes.get(step.entry.key, -1)
@@ -617,10 +598,7 @@ def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
 
 
 def _would_record(plan: ExecutionPlan, several: Mapping[str, Implementations]) -> bool:
-    """Return whether an apply would write records, which only a whole plan may: they name all required resources.
-
-    ``several``: provider instance of a type with several providers → these.
-    """
+    """Return whether an apply would write records, which only a whole plan may: they name all required resources."""
     operations = (operation for operation in plan.operations if operation.step.entry.index not in plan.in_sync)
     return bool(Records(plan, several).differing(map(OperationRun, operations)))
 

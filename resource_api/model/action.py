@@ -1,7 +1,4 @@
-"""The actions of steps: their words, symbols, participles and outcomes.
-
-Why a step has an action is for the planner.
-"""
+"""The actions of steps: their words, symbols, participles and outcomes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The two states of a resource as a provider receives them, their differences, and the side effects of a change.
-
-Pure values and comparisons. Why a step exists and in which order it runs is for the planner.
-"""
+"""The two states of a resource as a provider receives them, their differences, and the side effects of a change."""
 
 from __future__ import annotations
 
@@ -79,10 +76,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
     def __init__(
         self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool], interrupted: Callable[[], bool]
     ) -> None:
-        """Store ``changes``; ``blocked`` and ``interrupted`` are called for each name when iteration reaches it.
-
-        ``blocked`` returns whether a prerequisite of the name has failed, ``interrupted`` whether the run is.
-        """
+        """Store ``changes``; ``blocked``: whether a name's prerequisite failed, ``interrupted``: whether the run is."""
         self.offered = changes
         self.blocked = blocked
         #: The names that the provider has read from this mapping; it cannot have begun to change others.
@@ -166,10 +160,7 @@ def _kind(before: object, after: object) -> str:
 def nested_differences(
     is_: object, should: object, path: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield (path, kind) for each part of two hashes or two arrays that was added, changed or removed.
-
-    Values are left out, because they may be secret. Nothing is yielded for two scalars.
-    """
+    """Yield (path, kind) for each part of two hashes or arrays that differs; no values, because they may be secret."""
     if (isinstance(is_, dict) and isinstance(should, dict)) or (isinstance(is_, list) and isinstance(should, list)):
         for key, before, after in _member_pairs(is_, should, _NOTHING):
             yield from nested_differences(before, after, (*path, key))
@@ -187,10 +178,9 @@ def _member_pairs(is_: Any, should: Any, missing: object) -> Iterator[tuple[Any,
 
 
 def nested_parts(difference: Difference) -> list[Difference]:
-    """Return the differences of the parts of two hashes, or of two arrays of one length, each named by its path.
+    """Return the differences of the parts of two values, each named by its path: a plan or a log line shows only these.
 
-    So a plan or log line shows only the parts that differ. Any other difference is returned whole, and so is one that
-    its provider explains.
+    Any other difference is returned whole, and so is one that its provider explains.
     """
     name, is_, should, message, *_ = difference
     if message or not _is_nested(is_, should):
@@ -199,10 +189,7 @@ def nested_parts(difference: Difference) -> list[Difference]:
 
 
 def _is_nested(is_: object, should: object) -> bool:
-    """Return whether two values are compared part by part: hashes with a common key, and arrays of one length.
-
-    In arrays of different lengths, elements may have moved, and the rest would be shown as changed.
-    """
+    """Return whether two values are compared part by part; in arrays of two lengths elements may have moved."""
     arrays = isinstance(is_, list) and isinstance(should, list) and len(is_) == len(should)
     return arrays or (isinstance(is_, dict) and isinstance(should, dict) and not is_.keys().isdisjoint(should))
 
@@ -304,11 +291,7 @@ def is_text_change(difference: Difference) -> bool:
 
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
-    """Return a difference that is too large for one line of the log; else None.
-
-    Its values are long, or a text of several lines: the log event carries them, to be shown cut or as a diff. One that
-    is secret, or that a provider's message describes, is never too large.
-    """
+    """Return a difference that is too large for one line of the log, which shows it cut or as a diff; else None."""
     large = any(
         isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (difference.is_, difference.should)
     )

@@ -94,7 +94,7 @@ def _encoder() -> json.JSONEncoder:
 
 
 def plain(value: object, around: tuple[int, ...] = ()) -> Any:
-    """Return any value as JSON data for users: secrets masked, unknown values None, foreign objects as text.
+    """Return any value as JSON data for users: secrets masked, foreign objects as text, unknown values None.
 
     ``around``: the ids of the containers around ``value``; one that contains itself becomes ``...``.
     """

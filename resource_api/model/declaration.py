@@ -1,7 +1,6 @@
 """The declarations in a manifest's files, before types are looked up: resources, inputs, providers, moves, removals.
 
-Frozen values that carry their positions in the files. Whether types and attributes exist and whether values are valid
-is for the catalog.
+Frozen values with their positions in the files. Whether they are valid is for the catalog.
 """
 
 from __future__ import annotations
@@ -159,10 +158,7 @@ def element_origin(key: object, index: int) -> str:
 
 
 class Element(NamedTuple):
-    """One element of the collection of ``for_each``: its key, its value, its number from 0.
-
-    ``key`` is ``MISSING`` for an element of a list that is neither a text nor a number.
-    """
+    """One element of the collection of ``for_each``: its key or ``MISSING``, its value, its number from 0."""
 
     key: Any
     value: object
@@ -297,10 +293,7 @@ class Manifest(NamedTuple):
 
     @property
     def recorded_as(self) -> str:
-        """The name under which state records the manifest, the same from each working directory.
-
-        It is the absolute path; one that is no file, such as a program's mapping, has the name of its source.
-        """
+        """The name under which state records the manifest: an absolute path, or its source if it is no file."""
         return self.path or self.file
 
     def recorded_after(self, state: StackState) -> str:
@@ -333,8 +326,7 @@ class Manifest(NamedTuple):
     ) -> FilePosition:
         """Return the position, for a message, of a declaration or of a path of keys from the top of a file.
 
-        ``attribute`` and ``inner`` are keys within the declaration; of a place such as ``rules[0].port`` it is the
-        position of the nearest part. An attribute that comes from ``defaults`` has its position there.
+        ``attribute``, which may be a place such as ``rules[0].port``, and ``inner`` are keys within the declaration.
         """
         if isinstance(part, Declaration):
             return part.place() if attribute is None else self._attribute_place(part, attribute, inner)
@@ -343,10 +335,7 @@ class Manifest(NamedTuple):
         return DocumentPath(best, part).place() if best else FilePosition(self.file)
 
     def _attribute_place(self, declared: Declaration, attribute: str, inner: tuple[str | int, ...]) -> FilePosition:
-        """Return the position of an attribute, a place in one, or a metaparameter, or of the keys ``inner`` below it.
-
-        It is in the file's ``defaults`` where only these have it.
-        """
+        """Return the position of an attribute, or keys ``inner`` below it; in ``defaults`` if it is only there."""
         if attribute in METAPARAMETERS and attribute not in declared.meta:
             spelt = f"{attribute}_"  # an attribute that is called like a metaparameter
             if spelt in declared.attributes or spelt in self.defaults_of(declared):
@@ -365,7 +354,7 @@ class Manifest(NamedTuple):
     def inherits(self, declared: Declaration, attribute: str) -> bool:
         """Return whether a declaration has an attribute or metaparameter from its file's ``defaults`` alone.
 
-        Then its position is there. The resources of a component may have a metaparameter from the component instead.
+        The resources of a component may have a metaparameter from the component instead.
         """
         if attribute in declared.meta:
             return not (declared.parent or declared.states(attribute))

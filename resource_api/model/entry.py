@@ -1,7 +1,6 @@
 """One resource of a catalog, its canonical declared state and its references to resources; one use of a component.
 
-Tens of thousands exist at once, so entries have slots and share empty values. The catalog builds them; afterwards they
-are not changed.
+Tens of thousands exist at once, so entries have slots and share empty values.
 """
 
 from __future__ import annotations
@@ -206,10 +205,7 @@ class Entry:
 
     @property
     def own_names(self) -> set[str]:
-        """The texts that name it on a command line without a call of its provider, which may know further spellings.
-
-        They are its title, the only namevar as written, and the title of its canonical name.
-        """
+        """The texts that name it on a command line: title, namevar as written, title of its canonical name."""
         namevars = self.definition.namevars
         only = (self.inputs.get(namevars[0]),) if len(namevars) == 1 else ()
         return {self.title, *map(str, only), self.definition.title_of(self.definition.absent_row(self.name))}

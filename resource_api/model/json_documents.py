@@ -1,7 +1,4 @@
-"""The types of the JSON documents that commands write and read, as the schemas in ``resource_api/schemas`` have them.
-
-They are for annotations only. A value of a resource in a document is any JSON, here ``object``.
-"""
+"""The types, for annotations, of the JSON documents that commands write and read, as in ``resource_api/schemas``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The options of one run, beside the manifest and its inputs.
-
-Plain data that planning and applying share. Reading them from the command line, the environment or a call is for the
-callers; ``RUN_OPTIONS`` is the one table of them.
-"""
+"""The options of one run, beside the manifest and its inputs; ``RUN_OPTIONS`` is the one table of them."""
 
 from __future__ import annotations
 
@@ -171,8 +167,7 @@ class CacheRequest(NamedTuple):
 def to_options(arguments: Mapping[str, object], **internal: Any) -> Options:
     """Return the options of a run from a user's keyword arguments, and from ``internal`` ones of the runtime.
 
-    Raise ``TypeError`` for an argument that does not exist or is the runtime's, ``UsageError`` for a value of another
-    kind.
+    Raise ``TypeError`` for an argument that does not exist or is the runtime's, ``UsageError`` for a wrong value.
     """
     allowed = set(Options._fields) - {*internal, *INTERNAL}
     if unknown := next((name for name in arguments if name not in allowed), ""):

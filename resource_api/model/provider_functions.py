@@ -69,10 +69,9 @@ class ProviderFunctions(NamedTuple):
 
 
 def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, object] | None = None) -> Name:
-    """Return the canonical name of a resource from its title, where ``namevars`` take precedence.
+    """Return the canonical name of a resource from its title, converted to data types; ``namevars`` take precedence.
 
-    Namevars in the title are text, and are converted to their data types. Raise ``ValueError`` where a namevar is
-    missing, or has a value that its data type does not accept.
+    Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
     """
     definition, namevars = functions.definition, namevars or {}
     captured = definition.namevars_from_title(title) if len(namevars) < len(definition.namevars) else {}
@@ -88,10 +87,9 @@ def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[s
 
 
 def canonical_names(functions: ProviderFunctions, names: Iterable[object]) -> list[Name]:
-    """Return the canonical names, each once, of the resources that a program names.
+    """Return the canonical names, each once, of the resources that a program names. Raise ``ValueError`` for no name.
 
-    A name is the value of the namevar; for two or more namevars a tuple, or a title that holds them. Raise
-    ``ValueError`` for a value that is no name of the type.
+    With two or more namevars a name is a tuple of their values, or a title that holds them.
     """
     rows = [_named_row(functions.definition, name) for name in names]
     canonical = functions.canonicalize(rows) if functions.canonicalize and rows else rows

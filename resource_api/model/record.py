@@ -1,8 +1,4 @@
-"""Records in state: one resource, one stack, and the content of one commit.
-
-A record contains everything that is needed to delete its resource without the manifest. How records are stored is for
-``state``.
-"""
+"""Records in state, with everything that is needed to delete a resource without its manifest; stacks, and commits."""
 
 from __future__ import annotations
 

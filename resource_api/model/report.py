@@ -1,8 +1,4 @@
-"""The report of a run: the outcome of each step, and the counts; and the events of a run and its log, as values.
-
-The transaction makes these values. ``render`` and the listener decide how they are shown. Events are sent in the order
-in which they happen; a line of the log is a ``LogEvent``, which ``system.log`` makes.
-"""
+"""The report of a run, the outcome of each step and the counts; and the events of a run and its log, as values."""
 
 from __future__ import annotations
 
@@ -140,10 +136,9 @@ DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs chan
 
 
 def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, always: str = "") -> list[str]:
-    """Return each count that is not 0 with its word, ``2 created``; the count named ``always`` also if it is 0.
+    """Return each count (name → number) with its word, ``2 created``, but 0 only of the one that is named ``always``.
 
-    ``counts``: name → number; ``words``: name → word, where that is not the name. Outputs are counted only where
-    no resource is: a run is about resources.
+    Outputs are counted only where no resource is: a run is about resources.
     """
     phrases = []
     for name, count in counts.items():
@@ -188,10 +183,7 @@ class Summary(NamedTuple):
 
 
 class ProviderCall(NamedTuple):
-    """One call of a provider's ``set`` or ``refresh``, and the operations that it was for.
-
-    ``started`` is in seconds since the run began, ``thread`` the identifier of the thread that made it.
-    """
+    """One call of ``set`` or ``refresh`` for some operations; ``started`` is in seconds since the run began."""
 
     instance: str
     method: str

@@ -1,9 +1,6 @@
 """Secrets of resources: those derived from a secret or repeating one, and sealed ones, as state stores them.
 
-A sealed secret is its salted digest and, if the stack has a key, its ciphertext too.
-
-The digest is enough to detect a change: a ``write_only`` attribute is compared by it. Encryption itself is in
-``state.encryption``.
+A sealed secret is its salted digest, which is enough to detect a change, and its ciphertext if the stack has a key.
 """
 
 from __future__ import annotations
@@ -47,10 +44,7 @@ class EncryptedSecret:
 
 
 class Sealed:
-    """A secret as its salted digest; equal to another with the same digest.
-
-    ``secret`` is its source: the secret itself until it is written, its ciphertext, or None.
-    """
+    """A secret as its salted digest, by which it is compared, with the ``secret`` or its ciphertext, or None."""
 
     __slots__ = ("digest", "secret")
 

@@ -1,7 +1,4 @@
-"""One step of a plan: the action on one resource, its differences, and its reasons; and the views of policies.
-
-The planner makes these values, and the transaction executes them.
-"""
+"""One step of a plan: the action on one resource, its differences, and its reasons; and the views of policies."""
 
 from __future__ import annotations
 
@@ -88,10 +85,7 @@ SAME: Final = Decision(Action.SAME)
 
 
 class Operation(NamedTuple):
-    """One part of a step in the order of execution: to bring a resource to its declared state, or to remove it.
-
-    A replacement has two operations, the removal of the old resource and the creation of the new one.
-    """
+    """One part of a step in the order of execution: a replacement has two, a removal and a creation."""
 
     #: The position in the order of execution.
     number: int

@@ -327,10 +327,7 @@ class TypeDefinition(AttributeSet):
         return tuple(resource[namevar] for namevar in self.namevars)
 
     def title_of(self, row: Mapping[str, object]) -> str:
-        """Return a title for a row, from which the title patterns would read its namevars again, if there is one.
-
-        Otherwise it is the values of the namevars, separated by spaces.
-        """
+        """Return a title from which the title patterns read a row's namevars again, or else the namevars' values."""
         namevars = {namevar: _text(row[namevar]) for namevar in self.namevars}
         for template in self.titles.templates:
             title = template.format_map(namevars)
@@ -354,11 +351,7 @@ class TypeDefinition(AttributeSet):
         return {**row, "ensure": "absent"} if self.ensurable else row
 
     def accepted_row(self, row: Mapping[str, object]) -> dict[str, Any] | None:
-        """Return a row without the values that the type does not accept; None if a namevar is among them.
-
-        For data that other programs write: the resource exists, whatever its attributes contain; without an acceptable
-        name it cannot be declared.
-        """
+        """Return a row of another program without values that the type refuses; None if a namevar is among them."""
         accepted = {key: value for key, value in row.items() if self.accepts[key](value)}
         return accepted if all(name in accepted for name in self.namevars) else None
 
@@ -368,10 +361,7 @@ class TypeDefinition(AttributeSet):
         return not self.title_patterns and len(self.namevars) == 1
 
     def namevars_from_title(self, title: str) -> dict[str, Any] | None:
-        """Return the namevars that a title contains, and the defaults of the others.
-
-        The title is the only namevar, or is split by the first matching pattern; None if no pattern matches.
-        """
+        """Return the namevars that a title contains, and defaults of the others; None if no pattern matches."""
         if self.title_is_name:
             return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
@@ -620,10 +610,9 @@ def template(pattern: re.Pattern[str]) -> str:
 
 
 class ComponentDefinition:
-    """A group of resources that is declared like one resource.
+    """A group of resources that is declared like one. Raises ``DefinitionError`` with everything that is wrong.
 
-    ``inputs``: name → ``Attribute`` without a kind; ``outputs``: name → documentation. Raises ``DefinitionError`` with
-    everything that is wrong.
+    ``inputs``: name → ``Attribute`` without a kind; ``outputs``: name → documentation.
     """
 
     def __init__(
@@ -649,10 +638,7 @@ class ComponentDefinition:
 
 
 class LoadedComponent(NamedTuple):
-    """A component with its ``build`` function: (parent, title, inputs) → document with ``resources`` and ``outputs``.
-
-    ``build`` raises ``ManifestError`` with the position in the component's file.
-    """
+    """A component with its ``build`` function: (parent, title, inputs) → document; raises ``ManifestError``."""
 
     definition: ComponentDefinition
     build: Callable[[str, str, Mapping[str, Any]], Document]

@@ -97,10 +97,7 @@ class _Rows:
     def put_read(
         self, request: _Request, checked: Mapping[Name, CheckedRow], unchecked: Mapping[Name, Resource]
     ) -> None:
-        """Store the rows, by name, that a call of ``get`` returned; a requested name without a row is absent.
-
-        A whole result replaces all that was read before.
-        """
+        """Store the rows, by name, of a call of ``get``, other names as absent; a whole result replaces earlier ones."""
         names = request.names or ()
         if request.whole:
             self.checked, self.unchecked, self.whole_at = {}, {}, request.epoch
@@ -223,8 +220,7 @@ class Snapshot:
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and return the rows as ``get`` returned them, for the cache, which compares digests only.
 
-        A row is checked when it is used otherwise. One without ``ensure`` gets the value that means existence. Raises
-        ``ReadError``; a failed read is not repeated.
+        A row is checked when it is used otherwise. Raises ``ReadError``; a failed read is not repeated.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         request = self._request(definition, names)
@@ -295,9 +291,8 @@ class Snapshot:
     ) -> None:
         """Store the result of ``get``: with ``check``, requested rows are checked now, all others when they are used.
 
-        ``answer``: the rows, and name → the reason why its resource was not read. A requested name without a row is
-        stored as absent. Rows that another thread has read by name since this read began are newer than its result, and
-        stay.
+        ``answer``: the rows, and name → the reason why its resource was not read. Rows that another thread has read by
+        name since this read began are newer, and stay.
         """
         # Another thread may have failed in the meantime; a successful read counts.
         rows.failure = ""
@@ -327,10 +322,9 @@ class Snapshot:
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
     ) -> tuple[list[Resource], dict[Name, str]]:
-        """Read a type to show it: its existing resources (``names``: None), or one row for each of ``names``.
+        """Return the rows of a type to show it: existing ones, or all ``names``; and name → failure of single ones.
 
-        A missing one then has ``ensure: absent``. Return the rows, and name → failure of single resources. Raise
-        ``ProviderError`` if the type could not be read.
+        Raise ``ProviderError`` if the type could not be read.
         """
         self.read(definition, names)
         if error := self.failure(definition.instance):
@@ -356,10 +350,7 @@ class Snapshot:
         return answer._replace(row=row, failure=failure)
 
     def values_of_run(self, definition: TypeDefinition, name: Name) -> Observation:
-        """Return the ``read_only`` attributes of an imperative resource after ``due`` or ``set``.
-
-        Its provider has them from that call; nothing else of it can be read.
-        """
+        """Return the ``read_only`` attributes of an imperative resource: its provider has them from its last call."""
         self._instances.setdefault(definition.instance, _Rows())
         self.read_again(definition, [name])
         return self.observation(definition.instance, name)
@@ -416,11 +407,7 @@ def _import(call: Callable[[Name, str], Resource | None], context: Context, ids:
 
 
 class RowChecker:
-    """Checks the rows of one run.
-
-    ``strict``: a row that breaks a rule is refused (``error``), corrected with one warning for each type and message
-    (``warning``), or corrected silently (``off``).
-    """
+    """Checks the rows of one run; ``strict`` as for ``Snapshot``, with one warning for each type and message."""
 
     def __init__(self, strict: str, warn: Callable[..., None]) -> None:
         """Make a checker; ``warn`` is called with the arguments of ``Log.write`` after the level."""
@@ -574,10 +561,7 @@ def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequenc
 def _misnamed(
     functions: ProviderFunctions, requested: Collection[Name], by_name: Mapping[Name, Resource]
 ) -> dict[Name, tuple[Resource, str]]:
-    """Return requested names without a row that a row has in another form: name → that row, and its problem.
-
-    Other rows that were not requested are left out: ``get`` may return them too.
-    """
+    """Return requested names without a row that a row has in another form: name → that row, and its problem."""
     unexpected = by_name.keys() - requested
     missing = set(requested) - by_name.keys() if unexpected else ()
     by_text = {show_name(name): name for name in missing}

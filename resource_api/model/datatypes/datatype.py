@@ -111,10 +111,7 @@ class DataType(NamedTuple):
         return self.kind == "Struct" and required <= value.keys() <= self.members.keys()
 
     def typed_parts(self, value: Any) -> Iterator[tuple[Any, DataType, Any]]:
-        """Yield (key or index, data type, part) for each part of a list or mapping of this kind.
-
-        The last type of a Tuple repeats; members that a Struct does not have are left out.
-        """
+        """Yield (key or index, data type, part) for each part of a list or mapping that the data type knows."""
         if type(value) is list:
             types = chain(self.parts, repeat(self.parts[-1]))
             yield from zip(range(len(value)), types, value, strict=False)
@@ -216,10 +213,7 @@ STRING: Final = make("String", predicates.string(None, None), [])
 
 @cache
 def parse(text: str) -> DataType:
-    """Return the data type of an expression; cached per text.
-
-    Raises ``DataTypeError`` with the column if it is invalid, and ``TypeError`` if it is not a string.
-    """
+    """Return the data type of an expression. Raise ``DataTypeError`` with the column, ``TypeError`` for no text."""
     if not isinstance(text, str):
         raise TypeError(f"a data type is written as text, not as {type(text).__name__}")
     return _build(parser.read(text))

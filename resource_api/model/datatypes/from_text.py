@@ -31,8 +31,7 @@ _NOTHING: Final = object()
 def coerce(datatype: DataType, text: str, words: str = "") -> Any:
     """Return the value that ``text`` represents in ``datatype``; for ``Sensitive[T]`` the plain content.
 
-    Raises ``ValueError`` with a sentence for the user if there is no such value. The sentence does not contain
-    ``text`` if the data type holds secrets. ``words`` describe the values of a ``Pattern`` in it.
+    Raises ``ValueError`` with a sentence, without the text of a secret. ``words`` describe the values of a ``Pattern``.
     """
     is_text = datatype.accepts(text)
     for branch in datatype.leaves:

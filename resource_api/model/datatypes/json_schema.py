@@ -1,7 +1,6 @@
 """Data types as JSON Schema, for editors and for programs that write manifests.
 
-A schema accepts at least the values of its data type; where Puppet is stricter, such as with ``1.0`` as an Integer, the
-predicates decide.
+A schema accepts at least the values of its data type; where Puppet is stricter, as with ``1.0``, the predicates decide.
 """
 
 from __future__ import annotations

@@ -79,10 +79,7 @@ def is_meant_for(datatype: DataType, kind: type) -> bool:
 
 
 def refusal(datatype: DataType, value: object, words: str = "", *, referred: bool = False) -> str:
-    """Return the message that ``datatype`` does not accept ``value``, with advice if there is any.
-
-    ``words`` describe the values of a ``Pattern`` in it. ``referred``: the value comes from a reference.
-    """
+    """Return the message that ``datatype`` does not accept ``value``; ``referred``: a reference yields the value."""
     expected = requirement(datatype, words)
     kind = type(unwrapped(value))
     if kind in {list, dict} and any(is_meant_for(leaf, kind) for leaf in datatype.leaves):
@@ -243,10 +240,7 @@ def first_problem(datatype: DataType, value: object, words: str = "") -> str:
 
 
 class _Explanation(NamedTuple):
-    """The explanation of one refused value.
-
-    ``words`` describe the values of a ``Pattern``; ``written`` is the value with its references.
-    """
+    """The explanation of one refused value; ``written`` is the value with its references."""
 
     words: str
     written: object

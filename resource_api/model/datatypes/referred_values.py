@@ -1,8 +1,4 @@
-"""References and data types: convert referred values to text where required, and find references that never fit.
-
-An Integer or a Boolean that a reference yields becomes text wherever, at any depth, the data type accepts only text.
-Whether an unknown value can fit depends on the data type of the referred attribute. Pure.
-"""
+"""References and data types: convert referred values to text where required, and find references that never fit."""
 
 from __future__ import annotations
 
@@ -130,11 +126,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...] = ()) -> Iterator[Misfit]:
-    """Yield the references in a value that can never fit the data types ``kinds``.
-
-    ``written``: the value at ``path`` with its references; ``kinds_of`` returns the data types at the end of a
-    reference, none where they are unknown.
-    """
+    """Yield the references in a value as ``written`` that can never fit the data types ``kinds`` at its ``path``."""
     if type(written) is Sensitive:
         yield from misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:

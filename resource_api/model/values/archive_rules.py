@@ -1,7 +1,4 @@
-"""The rules for members of archives: names and links stay inside, no name occurs twice, depth and size have limits.
-
-They are the same for archives of manifests, bundles and packages. Reading files is for ``system.filesystem``.
-"""
+"""The rules for members of archives: names and links stay inside, no name occurs twice, depth and size have limits."""
 
 from __future__ import annotations
 
@@ -44,10 +41,7 @@ class Limits(NamedTuple):
 
 
 def member_name(spelt: str) -> str:
-    """Return the relative path of an archive's member in normal form; an empty string for the top directory.
-
-    Raises ``ValueError`` for a name that leads out of the directory or is too long for a file.
-    """
+    """Return an archive member's path in normal form, "" for the top. Raise ``ValueError`` where it leads out."""
     parts = [part for part in spelt.split("/") if part not in {"", "."}]
     if spelt.startswith("/") or ".." in parts or "\0" in spelt:
         raise ValueError(f"the name {spelt!r} leads out of the archive's directory")
@@ -69,11 +63,10 @@ def link_stays_inside(name: str, target: str) -> bool:
 
 
 def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Member]:
-    """Check members and yield them.
+    """Yield members of which names and links stay inside the archive and parents are directories, within ``limits``.
 
-    Names and links stay inside the archive, no name occurs twice, all parents are directories, no member is deeper than
-    ``MAX_DEPTH``, and the whole stays within ``limits``; raise ``ResourceError`` otherwise. A directory that is only
-    implied by a name is yielded before its content; if the archive describes it later, it is yielded again.
+    Raise ``ResourceError`` for any other, and for a name that occurs twice. A directory that is only implied by a name
+    is yielded before its content; if the archive describes it later, it is yielded again.
     """
     kinds: dict[str, str] = {}  # name → kind, of the members so far
     counter = _Counter(limits.size)

@@ -1,7 +1,4 @@
-"""Assets and archives: contents as values that are identified by their SHA-256.
-
-Their form in a manifest is parsed here. Nothing is opened: the functions that read contents are passed in.
-"""
+"""Assets and archives: contents that are identified by their SHA-256, in manifests and as values. Nothing is opened."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A parsed file: its plain data, and the position of each part of it in the text.
-
-The limits and the refused characters are the same for all formats and are defined here. The grammar of a format and the
-meaning of a manifest are for ``manifest``.
-"""
+"""A parsed file: its plain data, and the position of each part; limits and refused characters of all formats."""
 
 from __future__ import annotations
 

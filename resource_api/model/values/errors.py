@@ -179,10 +179,7 @@ def library_hint(error: BaseException, directory: str, exists: Callable[[str], b
 
 
 def origin(error: BaseException) -> str:
-    """Return ``providers/dns.py:41 in get``, the innermost line of a plug-in that an exception passed.
-
-    Empty if it passed none. One from a worker has its origin as an attribute.
-    """
+    """Return ``providers/dns.py:41 in get``, the innermost line of a plug-in that an exception passed, or ""."""
     line, trace = "", error.__traceback__
     while trace is not None:
         if file := trace.tb_frame.f_globals.get(PLUGIN_FILE):
@@ -348,10 +345,7 @@ class StateDamaged(StateError):  # noqa: N818 - the name is a sentence
 
 
 class StateLocked(StateError):  # noqa: N818 - the name is a sentence
-    """Another process holds the lock; the message names it, its command and its start.
-
-    ``holder`` is that part of the message.
-    """
+    """Another process holds the lock; ``holder`` in the message names it, its command and its start."""
 
     exit_code = 75
     holder = "another process holds it"

@@ -103,10 +103,7 @@ class ChosenKey(str):
 
 
 class ExpressionPath(NamedTuple):
-    """The content of one ``${...}``: a scope, such as inputs or each, or a resource, then keys within it.
-
-    The first key in ``stacks`` is the name of the stack, the second the output's.
-    """
+    """The content of one ``${...}``: a scope or a resource, then keys within it; in ``stacks`` stack and output."""
 
     root: str | Reference
     keys: tuple[str, ...]
@@ -401,10 +398,7 @@ def fixed_texts(parts: Iterable[str | None]) -> list[str]:
 
 
 def holds_in_order(text: str, first: str, *rest: str) -> bool:
-    """Return whether a text begins with ``first``, ends with the last of ``rest``, and has the middle ones in order.
-
-    Without ``rest`` it must equal ``first``.
-    """
+    """Return whether a text is ``first`` and, behind it, the texts of ``rest`` in order, the last one at its end."""
     if not rest:
         return text == first
     *between, last = rest

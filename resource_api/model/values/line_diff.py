@@ -1,11 +1,8 @@
 """The difference of two texts by lines: how many were added and removed, and the lines of a unified diff.
 
 The shortest edit script (Myers, "An O(ND) Difference Algorithm", 1986), found after lines of only one text are left
-out: a large file with few changes, and two wholly different ones, take milliseconds. The search ends after a fixed
-number of edits; the diff is then still correct, but not the shortest. (``difflib`` takes more than three minutes for
-5,000 lines of two kinds; with ``autojunk`` it finds no common line of them.)
-
-``render.changes`` limits the lines that are shown.
+out. The search ends after a fixed number of edits; the diff is then still correct, but not the shortest. (``difflib``
+takes more than three minutes for 5,000 lines of two kinds; with ``autojunk`` it finds no common line of them.)
 """
 
 from __future__ import annotations
@@ -103,10 +100,7 @@ def _range(hunk: Sequence[_Edit], field: int, excluded: str) -> str:
 
 
 def _common_lines(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
-    """Return the indexes (before, after) of the lines that both texts have, in their order.
-
-    The slow search is limited to the part between an equal start and end, without lines of only one text.
-    """
+    """Return the indexes (before, after) of the lines that both texts have; only the changed middle takes a search."""
     head = common_start(before, after)
     tail = common_start(before[head:][::-1], after[head:][::-1])
     old_lines, new_lines = range(head, len(before) - tail), range(head, len(after) - tail)

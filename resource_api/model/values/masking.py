@@ -55,10 +55,7 @@ _WIDEST: Final = 6
 
 
 class Mask:
-    """The secret values of a run; a call returns a text in which each of them is ``<sensitive>``.
-
-    Without ``runs`` secrets are found only as a whole.
-    """
+    """The secret values of a run; a call returns a text with ``<sensitive>`` for each; ``runs``: also for parts."""
 
     def __init__(self, *, runs: bool = True) -> None:
         """Start without secrets."""
@@ -231,11 +228,7 @@ class Mask:
             self._pending.pop(secret, None)
 
     def _index(self, text: str, *, declared: bool) -> None:
-        """Put one secret into the index: the windows of each form in which it may be written, and of its long lines.
-
-        Forms that are too short for a window go into the pattern. ``declared``: it is an input, and found as a word
-        even if it is short.
-        """
+        """Put the windows of each form of a secret into the index; forms too short for a window go into the pattern."""
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
         encodings = encoded(text)
@@ -276,10 +269,7 @@ def _secret_texts(value: object) -> Iterator[str]:
 
 
 def _forms_with_runs(text: str, encodings: set[str], *, declared: bool) -> set[str]:
-    """Return the forms of a secret of which any run is masked: its ``encodings``, and long texts without white space.
-
-    Of an input (``declared``) each line is such a text.
-    """
+    """Return the forms of a secret of which any run is masked: encodings, long words, long lines if ``declared``."""
     if len(text) < _SHORTEST_WITH_RUNS:
         return set()
     lines = map(str.strip, [text, *text.splitlines()] if declared else [text])
@@ -371,11 +361,7 @@ _URL_ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def written(text: str) -> set[str]:
-    """Return the forms in which a text may be written with most of its characters as they are.
-
-    They are the text, its lines, the form in logs with escapes for characters that cannot be printed, and, of a text
-    that is not too long, the escaped forms of other languages.
-    """
+    """Return the forms of a text with most characters as they are: its lines, and escaped as in logs and languages."""
     forms = {text, text.strip(), *(line.strip() for line in text.splitlines())}
     if not text.isprintable():
         special = "".join(character for character in set(text) if not character.isprintable())

@@ -1,7 +1,6 @@
 """Names of resources: ``File[/etc/motd]`` within a catalog, a URN across stacks.
 
-A resource within components is named from the outermost inwards: ``Web_site[blog]/File[conf]``. Whether a resource with
-the name exists is for the callers.
+A resource within components is named from the outermost inwards: ``Web_site[blog]/File[conf]``.
 """
 
 from __future__ import annotations
@@ -53,10 +52,7 @@ def type_name_problem(name: object) -> str:
 
 
 def instance_name(type_name: str, provider: str | None) -> str:
-    """Return the identity of a configured provider: ``vm_host@lab``.
-
-    That of the default provider of a type, which may be named like the type, is the type's name.
-    """
+    """Return the identity of a configured provider, ``vm_host@lab``; of a type's default provider, the type's name."""
     return type_name if provider is None or provider == type_name else f"{type_name}@{provider}"
 
 
@@ -79,10 +75,7 @@ def uncapitalize_type(written: str) -> str:
 
 
 def parse(text: str) -> Reference:
-    """Parse ``Type[title]``, from the first ``[`` to the last ``]``; the first letter may be in either case.
-
-    Raises ``ValueError`` with a sentence for the user.
-    """
+    """Parse ``Type[title]``, from the first ``[`` to the last ``]``. Raise ``ValueError`` with a sentence."""
     head, bracket, title = text.partition("[")
     if not bracket or title[-1:] != "]":
         raise ValueError(f"'{text}' is not a reference; {_advice(text)}")
@@ -138,10 +131,7 @@ def child_reference(parent: str, type_name: str, title: str) -> Reference:
 
 
 def component_chain(parent: str) -> list[Reference]:
-    """Return each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first.
-
-    Raises ``ValueError`` for another text, and for more than ``MAX_COMPONENTS``.
-    """
+    """Return each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first. Raise ``ValueError``."""
     if parent.count("]/") >= MAX_COMPONENTS:
         raise ValueError(f"components are nested deeper than {MAX_COMPONENTS}")
     # The title of a component has neither ``]`` nor a line break, see ``title_problem``.
@@ -159,10 +149,7 @@ def parse_alias(text: str, parent: str, type_name: str) -> Reference:
 
 
 def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
-    """Split a full name, ``Site[a]/File[b]``, into its component and the resource's own name, of type ``type_name``.
-
-    A name without a component is returned whole, with an empty one.
-    """
+    """Split a full name, ``Site[a]/File[b]``, into its component ("": none) and the own name of type ``type_name``."""
     text = str(name)
     boundary = next((match for match in _STEP.finditer(text) if match[1].lower() == type_name), None)
     if name.type == type_name or boundary is None:
@@ -171,10 +158,7 @@ def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
 
 
 def enclosing_components(parent: str) -> list[str]:
-    """Return ``parent`` and each component around it by its full reference, the innermost first.
-
-    ``parent`` is a text that ``component_chain`` accepts.
-    """
+    """Return the component ``parent`` and each around it by its full reference, the innermost first."""
     names = [parent] if parent else []
     while "]/" in (names[-1] if names else ""):
         names.append(names[-1].rpartition("]/")[0] + "]")

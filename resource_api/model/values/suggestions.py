@@ -1,8 +1,7 @@
 """Suggestions for an unknown word: the nearest known word, or the equivalent of another tool's word.
 
 Imported only for errors. ``foreign_terms.json`` has the words of Puppet, Ansible, Salt, Terraform and Pulumi that users
-write from habit: context, or context and type → words → equivalent here and a sentence, of which one may be empty. It
-contains no command-line option that deletes or replaces resources.
+write from habit, by context; no command-line option that deletes or replaces resources is suggested.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ def foreign_terms() -> Mapping[str, Mapping[str, tuple[str, str]]]:
 
 
 def suggest(word: str, words: Iterable[str], context: str, type_name: str) -> tuple[str, str]:
-    """Return the suggested word, or "", and the hint: ``did you mean 'x'?`` and a sentence, either alone, or "".
-
-    ``context`` and ``type_name`` select the words of other tools: ``attribute`` and a type, or ``option`` alone.
-    """
+    """Return the suggested word, or "", and the hint: ``did you mean 'x'?`` and a sentence, either alone, or ""."""
     names = sorted(words)
     equivalent, sentence = _translate(word, names, context, type_name)
     if not (equivalent or sentence):

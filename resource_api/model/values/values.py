@@ -1,8 +1,4 @@
-"""Values of attributes: secrets, unknown values, and the parts of nested values by their key paths.
-
-The text of a key path, ``settings.tls.key`` or ``rules[*].port``, begins with an attribute. Data types are in
-``datatypes``; nothing here performs I/O.
-"""
+"""Values of attributes: secrets, unknown values, and parts of nested values by key paths such as ``rules[*].port``."""
 
 from __future__ import annotations
 
@@ -127,10 +123,7 @@ def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
-    """Return whether two values are equal, or may turn out so once their unknown parts are known.
-
-    ``partial``: mappings in ``is_`` may have members that ``should`` does not have.
-    """
+    """Return whether two values are equal, or may turn out so; ``partial``: ``is_`` may have more members."""
     is_, should = unwrapped(is_), unwrapped(should)
     if is_ is UNKNOWN or should is UNKNOWN:
         return True
@@ -380,10 +373,9 @@ def _member(value: object, step: str | int | None) -> Any:
 
 
 def declared_part(is_: object, should: object) -> Any:
-    """Return the part of a present value that is declared: the members that ``should`` has too, at any depth.
+    """Return the part of a present value to compare with a merged attribute: the members that ``should`` has too.
 
-    Of a merged attribute only these are compared. A missing member is None; arrays are compared element by element only
-    if they have one length.
+    A missing member is None; arrays are compared element by element only if they have one length.
     """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         is_, should = unwrapped(is_), unwrapped(should)
