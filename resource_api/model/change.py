@@ -285,9 +285,14 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
 
 def is_text_change(difference: Difference) -> bool:
     """Return whether a difference is shown line by line: one of its values is a text of two or more lines."""
-    texts = [value for value in difference.values if value is not None]
-    # One line break at the end does not count.
-    return all(isinstance(text, str) for text in texts) and any(text.find("\n", 0, -1) >= 0 for text in texts)
+    has_lines = False
+    for value in (difference.is_, difference.should):
+        if isinstance(value, str):
+            # One line break at the end does not count.
+            has_lines = has_lines or value.find("\n", 0, -1) >= 0
+        elif value is not None:
+            return False
+    return has_lines
 
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:

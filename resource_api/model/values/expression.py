@@ -302,7 +302,8 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
     if isinstance(value, Expression):
         for part in value.parts:
             if isinstance(part, ExpressionPath):
-                yield from _with_inner_paths(part)
+                yield part
+                yield from _inner_paths(part)
     elif isinstance(value, Sensitive):
         yield from find_paths(value.reveal())
     elif isinstance(value, dict):
@@ -314,12 +315,11 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
             yield from find_paths(item)
 
 
-def _with_inner_paths(path: ExpressionPath) -> Iterator[ExpressionPath]:
-    """Yield a path, those in the title of its resource, and those that choose its keys."""
-    yield path
-    if isinstance(path.root, reference.Reference):
-        yield from find_paths(path.root.title)
-    yield from (key.path for key in path.keys if isinstance(key, ChosenKey))
+def _inner_paths(path: ExpressionPath) -> Sequence[ExpressionPath]:
+    """Return the paths in the title of a path's resource, and those that choose its keys."""
+    in_title = find_paths(path.root.title) if isinstance(path.root, reference.Reference) else ()
+    choices = [key.path for key in path.keys if isinstance(key, ChosenKey)] if has_choices(path) else ()
+    return (*in_title, *choices)
 
 
 def uses_scope(value: object, scope: str) -> bool:
