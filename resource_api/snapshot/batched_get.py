@@ -97,7 +97,7 @@ class _Rows:
     def put_read(
         self, request: _Request, checked: Mapping[Name, CheckedRow], unchecked: Mapping[Name, Resource]
     ) -> None:
-        """Store the rows, by name, of a call of ``get``, other names as absent; a whole result replaces earlier ones."""
+        """Store the rows, by name, of a call of ``get``, others as absent; a whole result replaces earlier ones."""
         names = request.names or ()
         if request.whole:
             self.checked, self.unchecked, self.whole_at = {}, {}, request.epoch
