@@ -131,7 +131,21 @@ def needed_libraries(
     counts that may be a function, a type or a component: a library too many costs little. ``directories`` of the module
     path and ``read`` as for ``modules_archive``.
     """
-    names = {*_used_names(data), *_names_in_code(programs)}
+    names = set(_used_names(data)).union(*map(_names_in_code, programs))
+    components, helpers = _components_and_helpers(directories)
+    # Only code imports helpers: Python manifests, and the components, of which one may use others.
+    if programs or not names.isdisjoint(components):
+        names.update(*(_names_in_code(read(path)[0]) for path in helpers))
+    pending = names & components.keys()
+    while pending:
+        more = set[str]().union(*(_names_in_code(read(components[name])[0]) for name in pending))
+        pending = (more - names) & components.keys()
+        names |= more
+    return libraries_of(names)
+
+
+def _components_and_helpers(directories: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """Return component → its path, and the paths of the helpers in ``lib``, of a module path."""
     components: dict[str, str] = {}
     helpers: list[str] = []
     for directory in directories:
@@ -141,30 +155,21 @@ def needed_libraries(
                 components.setdefault(file.removesuffix(".py"), f"{directory}/{name}")
             elif kind == "lib" and file.endswith(".py"):
                 helpers.append(f"{directory}/{name}")
-    # Only code imports helpers: Python manifests, and the components, of which one may use others.
-    if programs or not names.isdisjoint(components):
-        names |= set(_names_in_code(read(path)[0] for path in helpers))
-    pending = names & components.keys()
-    while pending:
-        more = set(_names_in_code(read(components[name])[0] for name in pending))
-        pending = (more - names) & components.keys()
-        names |= more
-    return libraries_of(names)
+    return components, helpers
 
 
-def _names_in_code(programs: Iterable[bytes]) -> Iterator[str]:
-    """Yield the names in Python programs that may mean a function, type or component.
+def _names_in_code(program: bytes) -> Iterator[str]:
+    """Yield the names in a Python program that may mean a function, type or component.
 
     These are attributes, as in ``m.template()``, and texts in lower case, ``File[/a]`` as ``file``. A file with a
     syntax error has none: it is reported at its execution.
     """
-    for raw in programs:
-        with suppress(SyntaxError, ValueError):
-            for node in ast.walk(ast.parse(raw)):
-                if isinstance(node, ast.Attribute):
-                    yield node.attr
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value.partition("[")[0].lower()
+    with suppress(SyntaxError, ValueError):
+        for node in ast.walk(ast.parse(program)):
+            if isinstance(node, ast.Attribute):
+                yield node.attr
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value.partition("[")[0].lower()
 
 
 def _used_names(data: object) -> Iterator[str]:
@@ -223,7 +228,7 @@ def _sent_content(name: str, content: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-def _package_files(needed: Sequence[str] = ()) -> dict[str, str]:
+def _package_files(needed: Sequence[str]) -> dict[str, str]:
     """Return name in the archive → path, of each file in the archive of this package."""
     files = dict(_tree(PACKAGE, "resource_api"))
     if BUNDLED != PACKAGE:  # in a checkout, where the bundled types stand beside the package
@@ -274,13 +279,11 @@ def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
     Sorted: equal files have an equal digest, by which a host recognizes an archive.
     """
     index: list[tuple[str, int, int]] = []
-    end = 0
-    listed = sorted(files.items())
-    for name, (content, executable) in listed:
-        end += len(content)
-        index.append((name, end, 0o700 if executable else 0o600))
-    contents = (content for _, (content, _) in listed)
-    packed = lzma.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)), filters=_FILTERS)
+    contents = bytearray()
+    for name, (content, executable) in sorted(files.items()):
+        contents += content
+        index.append((name, len(contents), 0o700 if executable else 0o600))
+    packed = lzma.compress(json.dumps(index).encode() + b"\n" + contents, filters=_FILTERS)
     return SentArchive(sha256(packed).hexdigest(), packed)
 
 

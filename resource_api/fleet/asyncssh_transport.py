@@ -164,19 +164,19 @@ class AsyncsshTransport:
         """Return a host's key and trust, without authentication, for ``hosts trust``. Raise ``HostUnreachable``."""
         endpoint = self.endpoint(host)
         target = {**self._target(endpoint.address, endpoint.port, None), **await self._route(host, endpoint)}
+        trusted = self.trusted(endpoint)
         # A key without certificate, of a known algorithm if there is one.
-        algorithms = [name.decode("ascii") for known in self.trusted(endpoint) for name in known.sig_algorithms]
+        algorithms = [name.decode("ascii") for known in trusted for name in known.sig_algorithms]
         with self._errors(host, endpoint):
             request = self.library.get_server_host_key(**target, server_host_key_algs=algorithms or _PLAIN_KEYS)
             key = await asyncio.wait_for(request, host.connect_timeout)
             if key is None:
                 raise unreachable(f"it shows no key ({endpoint.text})")
-        trusted = self.trusted(endpoint)
         trust = "known" if key in trusted else "changed" if trusted else "unknown"
         if key in self._key_finder(endpoint)(endpoint.name, "", endpoint.port)[2]:  # the revoked keys
             trust = "revoked"
-        line = key.export_public_key().decode("ascii").strip()
-        return HostKey(endpoint, key.get_algorithm(), key.get_fingerprint(), " ".join(line.split()[:2]), trust)
+        line = " ".join(key.export_public_key().decode("ascii").split()[:2])  # without a comment
+        return HostKey(endpoint, key.get_algorithm(), key.get_fingerprint(), line, trust)
 
     def trusted(self, endpoint: Endpoint, *, authorities: bool = False) -> Sequence[Any]:
         """Return the known keys of a host; with ``authorities``, also those of its certificate authorities."""
@@ -188,7 +188,7 @@ class AsyncsshTransport:
         """Close the connections to jump hosts."""
         for task in self._jumps.values():
             task.cancel()
-            if task.done() and not task.cancelled() and task.exception() is None:
+            if task.done() and not _has_failed(task):
                 task.result().abort()
         self._jumps.clear()
 
@@ -305,8 +305,9 @@ class AsyncsshTransport:
 
         A failed or closed one is replaced. Raise ``HostUnreachable``.
         """
-        task = self._jumps.get(key := (via, host.jump_hosts))
-        if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
+        key = via, host.jump_hosts
+        task = self._jumps.get(key)
+        if task is None or (task.done() and (_has_failed(task) or task.result().is_closed())):
             task = self._jumps[key] = asyncio.create_task(self._open_jump(via, host))
         with errors_as(HostUnreachable, HostUnreachable, "its jump host "):
             return await asyncio.shield(task)  # the end of one host is not that of the others
@@ -370,6 +371,11 @@ class AsyncsshProcess(transport.RemoteProcess):
         except self._lost as error:
             raise _lost(error) from error
         return data
+
+
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    """Return whether a task that is done has no result."""
+    return task.cancelled() or task.exception() is not None
 
 
 def _explanation(library: Any, error: Exception, host: Host) -> tuple[str, bool]:

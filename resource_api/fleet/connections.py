@@ -81,22 +81,14 @@ def jump_chain(host: Host) -> list[Host]:
     """
     jumps = {jump.name: jump for jump in host.jump_hosts}
     hops = list[Host]()
-    for text in ("" if host.via == "none" else host.via or "").split(","):
-        if not text:
-            continue
+    via = "" if host.via is None or host.via == "none" else host.via
+    for text in filter(None, via.split(",")):
         name, user, port = jump_host(text)
-        jump = jumps.get(name) or Host(name, "", None)
+        jump = jumps.get(name, Host(name))._replace(jump_hosts=host.jump_hosts)
         if not hops:  # the first one may be behind jump hosts of its own
-            hops += jump_chain(jump._replace(jump_hosts=host.jump_hosts))
-        hops.append(
-            jump._replace(
-                user=user or jump.user,
-                port=port or jump.port,
-                identity=jump.identity or host.identity,
-                connect_timeout=host.connect_timeout,
-                jump_hosts=host.jump_hosts,
-            )
-        )
+            hops += jump_chain(jump)
+        jump = jump._replace(user=user or jump.user, port=port or jump.port, identity=jump.identity or host.identity)
+        hops.append(jump._replace(connect_timeout=host.connect_timeout))
     return hops
 
 

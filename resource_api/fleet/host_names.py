@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.start_up import NamedTuple
@@ -63,19 +63,16 @@ def expand(pattern: str) -> list[str]:
     choices: list[Sequence[str]] = []
     count = 1
     for position, part in enumerate(parts):
-        values = list(_values(part, pattern)) if position % 2 else [part]
+        # One value too many is enough to refuse a range without end.
+        values = list(islice(_values(part, pattern), MAX_HOSTS + 1)) if position % 2 else [part]
         count *= len(values)
         if count > MAX_HOSTS:
-            raise ValueError(_too_many(pattern))
+            raise ValueError(f"'{pattern}' has more than {MAX_HOSTS:,} hosts")
         choices.append(values)
     names = list(map("".join, product(*choices)))
     if max(map(len, names)) > _LONGEST:
         raise ValueError(f"'{pattern:.40}…' has a name of more than {_LONGEST} characters")
     return names
-
-
-def _too_many(pattern: str) -> str:
-    return f"'{pattern}' has more than {MAX_HOSTS:,} hosts"
 
 
 def _values(text: str, pattern: str) -> Iterator[str]:
@@ -89,18 +86,19 @@ def _values(text: str, pattern: str) -> Iterator[str]:
             hint = "; an IPv6 address is written without brackets" if ":" in item and item.count(":") > 1 else ""
             raise ValueError(f"'{pattern}': '[{text}]' is no range; write [1:50], [01:20], [a:c] or [1,3,7:9]{hint}")
         low, high = match[1], match[2] or match[1]
-        is_number = low.isdigit()
-        if is_number != high.isdigit() or (not is_number and low.islower() != high.islower()):
+        if (low.isdigit(), low.islower()) != (high.isdigit(), high.islower()):
             raise ValueError(f"'{pattern}': the ends of '{item}' are of two sorts")
-        if is_number and high[0] == "0" and len(high) != len(low):
-            raise ValueError(f"'{pattern}': write both ends of '{item}' with as many digits")
-        numbers = range(int(low), int(high) + 1) if is_number else range(ord(low), ord(high) + 1)
+        if low.isdigit():
+            if high[0] == "0" and len(high) != len(low):
+                raise ValueError(f"'{pattern}': write both ends of '{item}' with as many digits")
+            numbers, width = range(int(low), int(high) + 1), _width(low)
+            values = (str(number).zfill(width) for number in numbers)
+        else:
+            numbers = range(ord(low), ord(high) + 1)
+            values = (chr(number) for number in numbers)
         if not numbers:
             raise ValueError(f"'{pattern}': '{item}' ends before it begins")
-        if len(numbers) > MAX_HOSTS:
-            raise ValueError(_too_many(pattern))
-        width = _width(low)
-        yield from (str(number).zfill(width) if is_number else chr(number) for number in numbers)
+        yield from values
 
 
 def _width(number: str) -> int:
@@ -171,14 +169,14 @@ def _following(value: str, width: int) -> str:
 
 def split(selection: str) -> list[str]:
     """Return the items of a comma-separated list of names; a comma in brackets is part of a range, ``web[1,3]``."""
-    ends, depth = list[int](), 0
-    for index, character in enumerate(selection):
+    items, depth = [""], 0
+    for character in selection:
         depth += (character == "[") - (character == "]")
         if character == "," and depth <= 0:
-            ends.append(index)
-    return [
-        selection[start:end].strip() for start, end in zip((0, *(end + 1 for end in ends)), (*ends, None), strict=True)
-    ]
+            items.append("")
+        else:
+            items[-1] += character
+    return [item.strip() for item in items]
 
 
 def term(item: str) -> SelectionTerm:
@@ -223,7 +221,7 @@ def select(items: Iterable[str], find: Callable[[str], Sequence[str]], everythin
     for item in items:
         sets, without = term(item)
         if not sets:
-            excluded.update(host for name in without for host in find(name))
+            excluded.update(*map(find, without))
             continue
         positive = True
         first, *further = map(find, sets)

@@ -7,6 +7,7 @@ validates it; data types of inputs are checked with the manifest: see ``fleet/jo
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
@@ -66,18 +67,25 @@ class Inventory(NamedTuple):
     def host(self, name: str) -> Host:
         """Return the connection settings of a host; a name outside the file is an address. Raise ``ValueError``."""
         jump_hosts = list[Host]()
-        return self._without_circle(self._host(name), {name}, jump_hosts)._replace(jump_hosts=tuple(jump_hosts))
+        host = self._without_circle(self._host(name), {name}, jump_hosts)
+        return host._replace(jump_hosts=tuple(jump_hosts))
 
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
         """Return a host without the jump hosts in ``visited``: these are reached through it, so it cannot use them.
 
         Its other jump hosts in this inventory are appended to ``jump_hosts``, each once, after those before it.
         """
-        hops = [hop for hop in (host.via or "").split(",") if hop and jump_host(hop).host not in visited]
-        for name in (jump_host(hop).host for hop in hops):
+        if not host.via:
+            return host
+        hops = list[str]()
+        for hop in filter(None, host.via.split(",")):
+            name = jump_host(hop).host
+            if name in visited:
+                continue
+            hops.append(hop)
             if name in self.hosts and all(name != jump.name for jump in jump_hosts):
                 jump_hosts.append(self._without_circle(self._host(name), {*visited, name}, jump_hosts))
-        return host._replace(via=",".join(hops) or "none") if host.via else host
+        return host._replace(via=",".join(hops) or "none")
 
     def _host(self, name: str) -> Host:
         """Return the connection of a host from its merged settings.
@@ -154,7 +162,8 @@ class _Builder:
         """Return the inventory of the document; it is not valid if there are ``problems`` afterwards."""
         defaults = self._settings("defaults", body=self._source.data.get("defaults"))
         bodies, groups = (self._source.data.get(section) or {} for section in ("hosts", "groups"))
-        hosts, keys = self._memberships(bodies, groups)
+        keys = [self._settings("hosts", pattern, body=body) for pattern, body in bodies.items()]
+        hosts = self._memberships(bodies, groups)
         by_group = {name: self._settings("groups", name, body=body) for name, body in groups.items()}
         members = _members(hosts, groups)
         for name in members.keys() & hosts.keys():
@@ -165,35 +174,31 @@ class _Builder:
         }
         return Inventory(self._source.file, hosts, members, defaults, settings)
 
-    def _memberships(
-        self, bodies: Mapping[str, Any], groups: Mapping[str, Any]
-    ) -> tuple[dict[str, Membership], list[HostSettings]]:
-        """Return the membership of each host, and the settings of every key of ``hosts``, in the order of the file.
+    def _memberships(self, bodies: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Membership]:
+        """Return the membership of each host, in the order of the file; hosts with the same one share settings.
 
-        A membership has the numbers of the host's keys, and its groups: hosts with the same one share settings.
         ``bodies`` and ``groups``: the sections ``hosts`` and ``groups``, key or group → its body, perhaps None.
         """
-        # A host is in both mappings; without a key in the first one if only a group names it.
-        keys, settings = dict[str, list[int]](), list[HostSettings]()
-        groups_of: dict[str, dict[str, None]] = {}
+        #: Host → the numbers of its keys, and its groups.
+        named: dict[str, tuple[list[int], dict[str, None]]] = defaultdict(lambda: ([], {}))
         for number, (pattern, body) in enumerate(bodies.items()):
-            settings.append(self._settings("hosts", pattern, body=body))
             for name in self._expand(pattern, ("hosts", pattern)):
-                keys.setdefault(name, []).append(number)
-                groups_of.setdefault(name, {}).update(dict.fromkeys((body or {}).get("groups") or ()))
+                numbers, groups_of_host = named[name]
+                numbers.append(number)
+                groups_of_host.update(dict.fromkeys((body or {}).get("groups") or ()))
         for group, body in groups.items():
             for pattern in (body or {}).get("hosts") or ():
                 for name in self._expand(pattern, ("groups", group, "hosts")):
-                    keys.setdefault(name, [])
-                    groups_of.setdefault(name, {})[group] = None
+                    named[name][1][group] = None
         order = {name: index for index, name in enumerate(groups)}
         # Equal memberships are one object: most of many hosts belong to the same keys and groups.
         shared: dict[Membership, Membership] = {}
         hosts = {}
-        for name, numbers in keys.items():
-            membership = tuple(numbers), tuple(sorted(groups_of[name], key=lambda group: order.get(group, len(order))))
+        for name, (numbers, groups_of_host) in named.items():
+            in_order = sorted(groups_of_host, key=lambda group: order.get(group, len(order)))
+            membership = tuple(numbers), tuple(in_order)
             hosts[name] = shared.setdefault(membership, membership)
-        return hosts, settings
+        return hosts
 
     def _combined(
         self,
@@ -278,10 +283,15 @@ class _Builder:
 def _members(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> dict[str, list[str]]:
     """Return group → its hosts, in the order of the file; hosts may be in groups that have no section of their own."""
     members: dict[str, list[str]] = {name: [] for name in groups}
-    for host, (_, host_groups) in hosts.items():
+    for host, (_numbers, host_groups) in hosts.items():
         for group in host_groups:
             members.setdefault(group, []).append(host)
     return members
+
+
+def _items(selections: Iterable[str]) -> list[str]:
+    """Return the items of all selections together."""
+    return [item for text in selections for item in host_names.split(text)]
 
 
 def _is_host(name: str) -> bool:
@@ -316,7 +326,7 @@ class Selection:
 
         Raise ``UsageError`` for an invalid or empty selection, ``ManifestError`` for an invalid inventory.
         """
-        items = [item for text in selections for item in host_names.split(text)]
+        items = _items(selections)
         # Inventories are read first: the groups of each count for all items.
         for item in items:
             for part in item.split("&"):
@@ -348,15 +358,16 @@ class Selection:
 
         With the names that may have been meant, and whether it is an exclusion.
         """
-        terms = [host_names.term(item) for text in selections for item in host_names.split(text)]
         names = self._all_names
-        included = (host for term in terms for first in term.included[:1] for host in self._members(first))
-        matched = {*names, *included}
-        excluded = dict.fromkeys((name for term in terms for name in term.excluded), True)
-        intersected = dict.fromkeys((name for term in terms for name in term.included[1:]), False)
-        for name, is_excluded in {**intersected, **excluded}.items():
+        matched, intersected, excluded = set(names), list[str](), list[str]()
+        for item in _items(selections):
+            term = host_names.term(item)
+            matched.update(*map(self._members, term.included[:1]))
+            intersected += term.included[1:]
+            excluded += term.excluded
+        for name in dict.fromkeys([*intersected, *excluded]):
             if not name.startswith(_AT) and matched.isdisjoint((name, *self._members(name))):
-                yield name, names, is_excluded
+                yield name, names, name in excluded
 
     @property
     def _all_names(self) -> list[str]:

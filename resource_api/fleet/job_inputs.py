@@ -101,15 +101,14 @@ def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) ->
 
 def _patterns_in_data(value: object) -> Iterator[str]:
     """Yield the glob patterns of the local files in data, ``{asset: {file: PATH}}``, at any depth."""
-    items = value if isinstance(value, list) else []
     if isinstance(value, dict):
-        items = list(value.values())
-        word = next(iter(value)) if len(value) == 1 else ""
-        body = value[word] if word in ORIGINS else None
-        if isinstance(body, dict):
-            yield from (_pattern(str(body[key])) for key in _LOCAL if key in body)
-    for item in items:
-        yield from _patterns_in_data(item)
+        for word, body in value.items():
+            if len(value) == 1 and word in ORIGINS and isinstance(body, dict):
+                yield from (_pattern(str(body[key])) for key in _LOCAL if key in body)
+            yield from _patterns_in_data(body)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _patterns_in_data(item)
 
 
 def _pattern(text: str) -> str:
@@ -203,7 +202,6 @@ class HostInputs:
 
         They are resolved once for all hosts with the same settings, unless a source contains the host's name.
         """
-        # A source may contain the name of the host.
         by_name = any(HOST in str(item.value) for item in settings.inputs.values() if kind_of(item.value))
         if not by_name and (shared := self._shared.get(id(settings))) is not None:
             return shared
@@ -217,13 +215,13 @@ class HostInputs:
 
     def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, object]:
         """Return the inputs of one host, checked by the manifest, with secrets marked; add errors to ``problems``."""
-        from_inventory = {
-            name: value
-            for name, value in settings.inputs.items()
-            if name not in self._common_inputs.stronger and (self._manifest is None or name in self._manifest.inputs)
-        }
+        weaker, stronger = self._common_inputs
+        used = settings.inputs.keys() - stronger.keys()
+        if self._manifest is not None:
+            used &= self._manifest.inputs.keys()
+        from_inventory = {name: value for name, value in settings.inputs.items() if name in used}
         values = {name: self._value(host, name, value, problems) for name, value in from_inventory.items()}
-        merged = {**self._common_inputs.weaker, **values, **self._common_inputs.stronger}
+        merged = {**weaker, **values, **stronger}
         if self._manifest is None:
             return merged
         resolved, errors = input_values(self._manifest, merged)

@@ -9,6 +9,8 @@ command that reads is compared by its printed lines: the rest may differ.
 from __future__ import annotations
 
 import json
+import re
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -33,8 +35,6 @@ STATUSES: Final = (*SUCCEEDED, "failed", "unreachable", "refused", "untouched")
 EVENTS: Final = ("planned_change", "resource_drift", "step_start", "step_end", "log", "diagnostic", "outputs", "result")
 #: A host's counts of its resources.
 COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
-#: The documents of a group that are printed.
-_PRINTED: Final = frozenset({"log", "diagnostic", "result"})
 _LEVELS: Final = ("debug", "info", "notice", "warning", "err")
 #: Fields that differ from run to run.
 _VOLATILE_FIELDS: Final = ("timestamp", "received", "seconds", "run", "host")
@@ -44,8 +44,10 @@ _HOST_FIELDS: Final = (*NO_HOST, "manifest")
 _CHANGES: Final = frozenset({*SUMMARY_FIELDS.values(), "outputs_changed"})
 _LARGEST: Final = 2**31
 #: The fields of the document of ``run``, and the largest exit code of a program.
-PROGRAM_FIELDS: Final = frozenset({"exit_code", "stdout", "stderr"})
+_PROGRAM_FIELDS: Final = frozenset({"exit_code", "stdout", "stderr"})
 _LARGEST_CODE: Final = 255
+#: Fields of the document of a command which changes only state; one that is filled shows a change.
+_STATE_CHANGES: Final = ("refreshed", "output_changes", "forgotten", "written", "former")
 #: Largest length of the error about a malformed document, and of the messages of a refusal, which each report keeps.
 _MAX_REASON: Final = 300
 _MAX_REFUSAL: Final = 32 * 1024
@@ -54,9 +56,9 @@ _OWN_NAME: Final = "\ue000"
 _OWN_ADDRESS: Final = "\ue001"
 #: Replaces the placeholders in the output for different hosts.
 _PLACEHOLDER_HOST: Final = Host("${host.name}", "${host.address}")
-#: The characters of names beside letters and digits; and escapes in messages, which are no parts of names.
-_PARTS: Final = ("-", "_")
-_LINE_ENDS: Final = ("\\n", "\\r", "\\t")
+#: A name that is no part of a longer one, as ``db.web1`` and ``web10`` are of ``web1``, or of an escape, as ``n1`` in
+#: ``\n1``. Behind a whole escape, as in ``\nweb1``, it is one.
+_WHOLE_NAME: Final = r"(?:(?<=\\[nrt])|(?<![\w.\\-])){}(?![\w-])"
 #: Largest number of stored documents and characters of one host, and of characters of all groups.
 _MAX_DOCUMENTS: Final = 2000
 _MAX_OF_HOST: Final = 256 * 1024
@@ -214,12 +216,12 @@ class _HostResult:
         document are those of its run, not of an earlier one.
         """
         self._host = host
-        #: The host's name and address with their placeholders, the longer one first: a name may contain the address.
-        marks = [(host.name, _OWN_NAME), (host.address, _OWN_ADDRESS)]
-        self._marks = sorted(((value, mark) for value, mark in marks if value), key=lambda pair: -len(pair[0]))
+        #: The host's name and address, or its name alone.
+        self._own = [value for value in (host.name, host.address) if value]
         self._printed = printed
         self._counted = counted
-        self._lowest = _LEVELS.index(lowest)
+        #: The levels of the lines of its log that are printed.
+        self._levels = _LEVELS[_LEVELS.index(lowest) :]
         #: The digests of all documents, literally and without the host's name and address.
         self._exact, self._nameless = blake2b(digest_size=16), blake2b(digest_size=16)
         #: The stored documents as JSON with placeholders, the number of further ones, and the characters left.
@@ -238,51 +240,48 @@ class _HostResult:
 
     def add(self, document: Mapping[str, object]) -> None:
         """Take counts, step, outputs or refusal from a document of the host's run, and store one that is printed."""
-        kind = document["type"]
-        if kind == "summary":
-            self.summary = {name: count(document.get(name)) for name in COUNTS}
-            self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
-        elif kind == "outputs":
-            values = document.get("outputs")
-            self.outputs = self._texts(values) if values and isinstance(values, dict) else None
-        elif kind == "step_start":
-            self._step = str(document.get("reference") or "")[:_MAX_REASON]
-        elif kind == "step_end":
-            self._step = ""
-        elif kind == "refused":
-            self.problem = "; ".join(_messages(document.get("problems")))[:_MAX_REFUSAL]
-        elif kind in _PRINTED and self._is_printed(kind, document):
-            if kind == "result":
-                self._add_result(document.get("document"))
-                document = {"type": kind, "document": _comparable(document.get("document"))}
-            self._store({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
+        match document["type"]:
+            case "summary":
+                self._add_counts(document)
+            case "outputs":
+                values = document.get("outputs")
+                self.outputs = self._texts(values) if values and isinstance(values, dict) else None
+            case "step_start":
+                self._step = str(document.get("reference") or "")[:_MAX_REASON]
+            case "step_end":
+                self._step = ""
+            case "refused":
+                self.problem = "; ".join(_messages(document.get("problems")))[:_MAX_REFUSAL]
+            case "result":
+                result = document.get("document")
+                if isinstance(result, dict) and self._counted:
+                    self._add_result(result)
+                self._store({"type": "result", "document": _comparable(result)})
+            case "diagnostic":
+                self._store(document)
+            case "log" if document.get("level") in self._levels:
+                self._store(document)
 
-    def _is_printed(self, kind: str, document: Mapping[str, object]) -> bool:
-        """Whether a document is shown: of a log, only the lines of the user's level and above."""
-        level = document.get("level")
-        return kind != "log" or (level in _LEVELS and _LEVELS.index(str(level)) >= self._lowest)
+    def _add_counts(self, counts: Mapping[str, object]) -> None:
+        """Take the counts of the host's run."""
+        self.summary = {name: count(counts.get(name)) for name in COUNTS}
+        self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
 
-    def _add_result(self, result: object) -> None:
-        """Take counts, exit code and changes from the only document of a command, unless it is about an earlier run."""
-        if not isinstance(result, dict) or not self._counted:
-            return
-        if result.keys() == PROGRAM_FIELDS:
+    def _add_result(self, result: Mapping[str, object]) -> None:
+        """Take counts, exit code and changes from the only document of a command."""
+        if result.keys() == _PROGRAM_FIELDS:
             code = result["exit_code"]
             self.program_code = code if type(code) is int and 0 <= code <= _LARGEST_CODE else None
-        counts = result.get("summary")
-        if isinstance(counts, dict):
-            self.add({**counts, "type": "summary"})
-        # Fields that a command which changes only state fills.
-        self.changed = self.changed or any(
-            map(result.get, ("refreshed", "output_changes", "forgotten", "written", "former"))
-        )
+        if isinstance(counts := result.get("summary"), dict):
+            self._add_counts(counts)
+        self.changed = self.changed or any(map(result.get, _STATE_CHANGES))
 
     def _store(self, document: Mapping[str, object]) -> None:
         """Add a document to both digests of the result, and store it as JSON if there is room.
 
         The answer of a command that reads is compared by its printed text.
         """
-        exact, text = self._texts(document)
+        exact, text = self._texts({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
         literal, nameless = exact, text
         if self._printed is not None and document["type"] == "result":
             literal = nameless = self._printed.find(text)
@@ -300,15 +299,24 @@ class _HostResult:
     def _texts(self, value: object) -> tuple[str, str]:
         """Return a value as JSON twice: literally, and with placeholders for the host's name and address."""
         exact = _text(value)
-        if not any(own in exact for own, _ in self._marks):
+        if not any(own in exact for own in self._own):
             return exact, exact
         return exact, _text(map_leaves(value, lambda leaf: self._hidden(leaf) if type(leaf) is str else leaf))
 
     def _hidden(self, text: str) -> str:
         """Return a text with placeholders for the host's name and address."""
-        for own, mark in self._marks:
-            text = _replaced(text, own, mark)
+        if any(own in text for own in self._own):
+            for pattern, mark in self._patterns:
+                text = pattern.sub(mark, text)
         return text
+
+    @cached_property
+    def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
+        """The patterns of the host's name and address, which most hosts do not print, and their placeholders."""
+        marks = zip(self._own, (_OWN_NAME, _OWN_ADDRESS), strict=False)
+        # The longer one first: a name may contain the address.
+        longest_first = sorted(marks, key=lambda pair: -len(pair[0]))
+        return [(re.compile(_WHOLE_NAME.format(re.escape(own))), mark) for own, mark in longest_first]
 
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Return the host's report after its last event, ``end`` (see ``end_event``).
@@ -420,13 +428,13 @@ class Merge:
         self._batch.add(host, exact, nameless, lambda: self._stored(result, report.status, error))
         if result.outputs is not None:
             self._add_outputs(host, *result.outputs)
-        self._add(report)
+        self.record(report)
         return report
 
-    def untouched(self, names: Iterable[str], error: str, batch: Callable[[str], int]) -> None:
-        """Report hosts that were not started; ``batch`` returns the batch of a host."""
-        for name in names:
-            self._add(HostReport(name, "untouched", error=error, batch=batch(name)))
+    def record(self, report: HostReport) -> None:
+        """Store the report of a host, ended or untouched, and count its status."""
+        self.reports[report.name] = report
+        self._counts[report.status] += 1
 
     def next_batch(self) -> None:
         """Close the groups of the present batch: the following hosts are grouped separately."""
@@ -460,18 +468,12 @@ class Merge:
         # One document, which is stored, or is counted as one more.
         self._outputs.add(host, exact_key, key, lambda: _StoredResult("", "", texts, 1 - len(texts)))
 
-    def _add(self, report: HostReport) -> None:
-        """Store the report of a host, and count its status."""
-        self.reports[report.name] = report
-        self._counts[report.status] += 1
-
     def _stored(self, result: _HostResult, status: str, error: str) -> _StoredResult:
         """Return the result of a host as it is stored: masked, and cut where the memory for all hosts is used up."""
-        texts, size = result.texts, sum(map(len, result.texts))
-        if size > self._room:
+        texts = result.texts
+        if sum(map(len, texts)) > self._room:
             texts = texts[:_TRUNCATED_DOCUMENTS]
-            size = sum(map(len, texts))
-        self._room -= size
+        self._room -= sum(map(len, texts))
         more = result.more + len(result.texts) - len(texts)
         return _StoredResult(status, error, list(map(self._mask, texts)), more)
 
@@ -487,34 +489,6 @@ def _document(text: str, host: Host) -> dict[str, object]:
         json.loads(text), lambda leaf: _filled(leaf, host) if type(leaf) is str else leaf
     )
     return document
-
-
-def _replaced(text: str, name: str, mark: str) -> str:
-    """Return a text with ``mark`` for a host's ``name``, except in longer names: ``web1`` stays in ``web10``."""
-    if not name or name not in text:
-        return text
-    pieces, start, index = list[str](), 0, text.find(name)
-    while index >= 0:
-        end = index + len(name)
-        if not (_continues_before(text, index) or _is_part(text[end : end + 1])):
-            pieces += text[start:index], mark
-            start = end
-        index = text.find(name, end)
-    return "".join(pieces) + text[start:]
-
-
-def _continues_before(text: str, index: int) -> bool:
-    r"""Whether the name at ``index`` is the end of a longer one, as in ``db.web1``, or of an escape: ``n1`` in ``\n1``.
-
-    Behind a whole escape, as ``web1`` in ``\nweb1``, it is a name.
-    """
-    preceding = text[index - 1 : index]
-    return text[index - 2 : index] not in _LINE_ENDS and (_is_part(preceding) or preceding in {".", "\\"})
-
-
-def _is_part(character: str) -> bool:
-    """Whether a character, or "" at the end of a text, can continue a name."""
-    return character.isalnum() or character in _PARTS
 
 
 def _comparable(result: object) -> object:

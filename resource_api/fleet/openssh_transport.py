@@ -149,22 +149,20 @@ class OpensshTransport:
 
         Of an option, ssh takes the first value. Raise ``HostUnreachable`` for a missing key.
         """
-        lines = [_RULES, f"ConnectTimeout {max(1, round(host.connect_timeout))}\n"]
-        lines.append(f"ServerAliveInterval {max(1, round(transport.KEEPALIVE_SECONDS))}\n")
-        lines.append(f"ServerAliveCountMax {transport.KEEPALIVE_COUNT}\n")
+        lines = [f"ConnectTimeout {max(1, round(host.connect_timeout))}"]
+        lines.append(f"ServerAliveInterval {max(1, round(transport.KEEPALIVE_SECONDS))}")
+        lines.append(f"ServerAliveCountMax {transport.KEEPALIVE_COUNT}")
         for hop in jump_chain(host):
             if hop.identity is not None and hop.identity != host.identity:
-                key = _quoted(_existing(hop.identity))
-                lines.append(
-                    f"Host {_quoted(hop.address or hop.name)}\nIdentitiesOnly yes\nIdentityFile {key}\nHost *\n"
-                )
+                lines += (f"Host {_quoted(hop.address or hop.name)}", *_key_lines(hop.identity), "Host *")
         if host.identity is not None:
-            lines.append(f"IdentitiesOnly yes\nIdentityFile {_quoted(_existing(host.identity))}\n")
+            lines += _key_lines(host.identity)
         config, *known_hosts = (
             _quoted(str(self._user_files / name)) for name in ("config", "known_hosts", "known_hosts2")
         )
-        lines.append(f"Include {config}\nInclude {_MACHINE}\nSendEnv -*\nUserKnownHostsFile {' '.join(known_hosts)}\n")
-        return "".join(lines)
+        lines += (f"Include {config}", f"Include {_MACHINE}", "SendEnv -*")
+        lines.append(f"UserKnownHostsFile {' '.join(known_hosts)}")
+        return _RULES + "\n".join(lines) + "\n"
 
     async def _started(self, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
         """Start ``ssh`` with pipes, in a session without a terminal for questions. Raise ``HostUnreachable``."""
@@ -307,16 +305,20 @@ async def _read(stream: asyncio.StreamReader) -> bytes:
 
 def _arguments(host: Host, *, terminal: bool) -> list[str]:
     """Return the arguments of ``ssh`` up to the name of the host. Raise ``HostUnreachable``."""
-    for setting, value in (("user", host.user or ""), ("via", _via(host))):
-        # `DOMAIN\user` goes to no shell.
-        if _UNSAFE.search(value.replace("\\", "") if setting == "user" else value):
+    user, via = host.user or "", _via(host)
+    # The backslash of `DOMAIN\user` goes to no shell.
+    for setting, value, checked in (("user", user, user.replace("\\", "")), ("via", via, via)):
+        if _UNSAFE.search(checked):
             raise unreachable(f"{setting} '{value}' has characters that the program ssh does not take")
     # Nothing of this user's for the host: no agent (-a), X11 (-x), Kerberos ticket (-k) or forwarded port.
     arguments = ["-tt" if terminal else "-T", "-a", "-x", "-k", "-o", "ClearAllForwardings=yes"]
     arguments += ["-o", "PermitLocalCommand=yes", "-o", f"LocalCommand=echo {_CONNECTED}; echo {_CONNECTED} >&2"]
-    arguments += ["-p", str(host.port)] if host.port is not None else []
-    arguments += ["-l", host.user] if host.user is not None else []
-    arguments += ["-J", _via(host)] if host.via is not None else []
+    if host.port is not None:
+        arguments += ["-p", str(host.port)]
+    if host.user is not None:
+        arguments += ["-l", host.user]
+    if host.via is not None:
+        arguments += ["-J", via]
     return [*arguments, "--", host.address or host.name]
 
 
@@ -345,25 +347,29 @@ def _unreachable_error(host: Host, output: str) -> HostUnreachable:
     meaningful = [line for line in lines if not _VAGUE_LINES.fullmatch(line)] or lines
     last = meaningful[-1] if meaningful else "ssh has ended and said nothing"
     if "Host key verification failed." in lines:
-        advice = ""
-        if "is known for" in last and (host.address or host.name) in last:
-            advice = f"; if it is right: resource-api hosts trust {host.name}"
-        elif changed := _CHANGED_KEY.match(last):
-            advice = f"; if that is right, remove the known one: ssh-keygen -R '{changed[1]}'"
-        return unreachable(f"its host key is refused: {last}{advice}")
+        return unreachable(f"its host key is refused: {last}{_host_key_advice(host, last)}")
     trouble = next((line for line in meaningful[:-1] if _KEY_TROUBLE.fullmatch(line)), "")
     return unreachable(f"{last} ({trouble})" if trouble else last, transient=bool(_TRANSIENT.search(last)))
 
 
-def _existing(identity: str) -> str:
-    """Return the path of a private key if it, or its public half for a key in an agent, can be read.
+def _host_key_advice(host: Host, refusal: str) -> str:
+    """Return the remedy after the ``refusal`` of a host key by ssh, as the end of a message, or ""."""
+    if "is known for" in refusal and (host.address or host.name) in refusal:
+        return f"; if it is right: resource-api hosts trust {host.name}"
+    if changed := _CHANGED_KEY.match(refusal):
+        return f"; if that is right, remove the known one: ssh-keygen -R '{changed[1]}'"
+    return ""
+
+
+def _key_lines(identity: str) -> Sequence[str]:
+    """Return the lines of the configuration for a private key if it, or its public half for an agent, can be read.
 
     Raise ``HostUnreachable`` otherwise: ``ssh`` would go on with other keys.
     """
     path = os.path.expanduser(identity)
     if not any(os.access(file, os.R_OK) for file in (path, f"{path}.pub")):
         raise unreachable(f"{path}: no such key, or it cannot be read")
-    return path
+    return "IdentitiesOnly yes", f"IdentityFile {_quoted(path)}"
 
 
 def _quoted(path: str) -> str:

@@ -173,9 +173,14 @@ class Launch:
         if self.terminal and _DOAS.search(self._buffer[-300:]):  # more than the longest prompt
             self._answer_prompt()
             self._buffer.clear()
-        if _NAME not in self._buffer:  # most output of logins; the patterns would be slow for a flood
-            pass
-        elif match := _RUNTIME.search(self._buffer):
+        if _NAME in self._buffer:  # not in most output of logins: the patterns would be slow for a flood
+            self._answer_mark()
+        # A prompt or a line may be incomplete.
+        del self._buffer[:-_TAIL]
+
+    def _answer_mark(self) -> None:
+        """Answer a mark of the launch script in the buffer; the first frame ends the launch."""
+        if match := _RUNTIME.search(self._buffer):
             self._offer_runtime(match, _PYTHON.findall(self._buffer))
             self._buffer.clear()
         elif match := _ANSWER.search(self._buffer):
@@ -183,11 +188,9 @@ class Launch:
                 self._outgoing.append(self._archive)
             self._archive = None
             del self._buffer[: match.end()]  # the first frame may follow at once
-        if _NAME in self._buffer and _FRAME.search(self._buffer):
+        if _FRAME.search(self._buffer):
             self._began = self.answered = True
             self._buffer.clear()
-        # A prompt or a line may be incomplete.
-        del self._buffer[:-_TAIL]
 
     def receive_error(self, data: bytes) -> None:
         """Take bytes from standard error: keep its end for messages, and answer sudo's prompt for the password."""
@@ -247,20 +250,17 @@ class Launch:
             self.problem = "it asks for a runtime a second time"
             return
         self.answered = True
-        # Only glibc has a version: other groups are None.
-        machine, libc, *version = (part and part.decode("ascii") for part in requested.groups())
-        platform = HostPlatform(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0)))
+        # Only glibc has a version.
+        machine, libc, major, minor = (part.decode("ascii") for part in requested.groups(b"0"))
+        platform = HostPlatform(machine, libc, (int(major), int(minor)))
         runtime = self._find_runtime(platform)
-        if runtime is None:
-            reasons = [
-                f"{name.decode('ascii')} ({escape(reason.decode('utf-8', 'replace').strip())})"
-                for name, reason in pythons
-            ]
-            tried = f"; tried: {', '.join(reasons)}"[:_MAX_PRINTED] if reasons else ""
-            self.problem = (
-                f"it has no Python 3.11 or later, and there is no runtime for {platform}{tried}: install one there, or "
-                "add a runtime with: resource-api hosts runtime add FILE"
-            )
+        if runtime is not None:
+            digest, self._archive = runtime
+            self._outgoing.append(f"{digest} {len(self._archive)}\n".encode("ascii"))
             return
-        digest, self._archive = runtime
-        self._outgoing.append(f"{digest} {len(self._archive)}\n".encode("ascii"))
+        reasons = [f"{name.decode()} ({escape(reason.decode('utf-8', 'replace').strip())})" for name, reason in pythons]
+        tried = f"; tried: {', '.join(reasons)}"[:_MAX_PRINTED] if reasons else ""
+        self.problem = (
+            f"it has no Python 3.11 or later, and there is no runtime for {platform}{tried}: install one there, or "
+            "add a runtime with: resource-api hosts runtime add FILE"
+        )

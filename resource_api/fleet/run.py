@@ -13,7 +13,7 @@ from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from resource_api.fleet.connections import ENDED, LOST, UNREACHABLE, end_event
-from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED, describe_unexpected
+from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED, HostReport, describe_unexpected
 from resource_api.model.values.errors import reason
 from resource_api.model.values.start_up import NamedTuple
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.connections import Host, HostConnections, HostEvent
     from resource_api.fleet.job import HostJob
     from resource_api.fleet.ledger import Ledger
-    from resource_api.fleet.merge import HostReport, Merge
+    from resource_api.fleet.merge import Merge
 
 _SHARE: Final = re.compile(r"([0-9]{1,9})(%?)")
 _WHOLE: Final = 100
@@ -108,7 +108,9 @@ def make_rollout(total: int, at_once: int, batches: Sequence[Share] | None, stop
 
     With batches the first failure stops the run unless ``stop_after`` allows more; without them no failure does.
     """
-    bound = stop_after.of(total) if stop_after is not None else None if batches is None else 0
+    bound = None if batches is None else 0
+    if stop_after is not None:
+        bound = stop_after.of(total)
     ends = list(accumulate(batch_sizes(total, batches or (Share(_WHOLE, percent=True),))))
     return Rollout(total, ends, at_once, bound)
 
@@ -382,9 +384,8 @@ class FleetRun:
         if number > len(self._plan.ends):
             return
         first, end = (0, *self._plan.ends)[number - 1 : number + 1]
-        if reason := self._observer.before_batch(
-            BatchStart(number, len(self._plan.ends), self._names[first:end], self._plan.total - end)
-        ):
+        start = BatchStart(number, len(self._plan.ends), self._names[first:end], self._plan.total - end)
+        if reason := self._observer.before_batch(start):
             self._halt(reason)
         else:
             self._progress = self._progress._replace(allowed=number)
@@ -439,10 +440,13 @@ class FleetRun:
         The reports are made even if the ledger cannot be written.
         """
         first = self._progress.started
-        names = self._names[first:]
-        batches = {name: batch_of(self._plan, number) for number, name in enumerate(names, first)}
-        self._merge.untouched(names, error, batches.__getitem__)
-        self._reports += map(self._merge.reports.__getitem__, names)
+        untouched = [
+            HostReport(name, "untouched", error=error, batch=batch_of(self._plan, number))
+            for number, name in enumerate(self._names[first:], first)
+        ]
+        for report in untouched:
+            self._merge.record(report)
+        self._reports += untouched
         try:
             self._write_record()
             if self._record is not None:
@@ -450,5 +454,5 @@ class FleetRun:
         finally:
             if self._outcomes:
                 self._observer.batch_ended(self._batch_report(self._progress.allowed, last=True))
-            for name in names:
-                self._observer.host_ended(self._merge.reports[name])
+            for report in untouched:
+                self._observer.host_ended(report)

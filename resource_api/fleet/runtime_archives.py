@@ -95,14 +95,18 @@ class PythonRuntimes:
             machine, libc, version = runtime.platform
             # A newer glibc has all symbols of an older one.
             if (machine, libc) == (host.machine, host.libc) and version <= host.version:
-                if runtime.digest not in self._archives:
-                    path = f"{self._directory}/{runtime.digest}.tar.gz"
-                    try:
-                        self._archives[runtime.digest] = reading.read(path, LARGEST)
-                    except OSError as error:
-                        raise ResourceError(f"{path}: {error.strerror}; add the runtime again") from error
-                return runtime.digest, self._archives[runtime.digest]
+                return runtime.digest, self._archive(runtime.digest)
         return None
+
+    def _archive(self, digest: str) -> bytes:
+        """Return the bytes of a runtime, read once. Raise ``ResourceError``."""
+        if digest not in self._archives:
+            path = f"{self._directory}/{digest}.tar.gz"
+            try:
+                self._archives[digest] = reading.read(path, LARGEST)
+            except OSError as error:
+                raise ResourceError(f"{path}: {error.strerror}; add the runtime again") from error
+        return self._archives[digest]
 
     def add(self, path: str) -> PythonRuntime:
         """Keep the needed files of an archive as a runtime for hosts.
@@ -160,20 +164,15 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
     These come from the files, not from the archive's name. Raise ``UsageError`` for an archive that is damaged, has no
     Python, or an older one than hosts need.
     """
-    top, python, header, needed = None, "", b"", 0
+    top, python, header, glibc = None, "", b"", [0]
     try:
         for member in _members(file):
             if match := _PYTHON.fullmatch(member.name):
                 top = match["top"]
-            # A C library names the versions that it provides, not one that it needs.
-            if member.kind != "file" or _LIBC.fullmatch(member.name):
-                continue
-            content = b"".join(member.parts)
-            if not content.startswith(_ELF):
-                continue
-            needed = max(needed, *map(int, _GLIBC.findall(content)), 0)  # never of a single argument
-            if match := _VERSIONED.fullmatch(member.name):
-                python, header = f"{match[1]}.{match[2]}", content[:4096]
+            program = _program(member)
+            glibc += map(int, _GLIBC.findall(program))
+            if program and (match := _VERSIONED.fullmatch(member.name)):
+                python, header = f"{match[1]}.{match[2]}", program[:4096]
     except (ResourceError, OSError, EOFError) as error:
         raise UsageError(f"{path}: is no archive that can be used: {error}") from error
     if top is None or not python:
@@ -181,7 +180,18 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
     if _version(python) < _OLDEST:
         raise UsageError(f"{path}: has Python {python}; hosts need 3.11 or later")
     machine, libc = _elf(path, header)
-    return python, top, HostPlatform(machine, libc, (2, needed) if libc == "glibc" else (0, 0))
+    return python, top, HostPlatform(machine, libc, (2, max(glibc)) if libc == "glibc" else (0, 0))
+
+
+def _program(member: Member) -> bytes:
+    """Return the content of a program or library, or b"" for another member of an archive.
+
+    The C library is none of them: it names the versions that it provides, not one that it needs.
+    """
+    if member.kind != "file" or _LIBC.fullmatch(member.name):
+        return b""
+    content = b"".join(member.parts)
+    return content if content.startswith(_ELF) else b""
 
 
 def _elf(path: str, header: bytes) -> tuple[str, str]:
@@ -219,12 +229,12 @@ def _packed(file: BinaryIO, top: str) -> bytes:
             if member.kind == "directory" or not member.name.startswith(top) or _LEFT_OUT.match(name):
                 continue
             info = tarfile.TarInfo(name)
+            content = b""
             if member.kind == "link":
                 info.type, info.linkname = tarfile.SYMTYPE, member.target
-                archive.addfile(info)
-                continue
-            content = b"".join(member.parts)
-            info.size, info.mode = len(content), 0o755 if (member.mode or 0) & 0o100 else 0o644
+            else:
+                content = b"".join(member.parts)
+                info.size, info.mode = len(content), 0o755 if (member.mode or 0) & 0o100 else 0o644
             archive.addfile(info, io.BytesIO(content))
     return stream.getvalue()
 

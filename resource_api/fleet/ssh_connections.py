@@ -10,7 +10,6 @@ import asyncio
 import gc
 import os
 import threading
-import time
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -90,13 +89,11 @@ class SshConnections:
 
     def next_event(self, seconds: float | None) -> HostEvent | None:
         """Return the next event of any host, or None after a timeout in seconds (None: no timeout)."""
-        deadline = None if seconds is None else time.monotonic() + seconds
         with self._arrived:
-            while not self._events:
-                timeout = None if deadline is None else deadline - time.monotonic()
-                if not self._open or (timeout is not None and timeout <= 0):
-                    return None
-                self._arrived.wait(timeout)
+            if self._open:
+                self._arrived.wait_for(lambda: self._events, seconds)
+            if not self._events:
+                return None
             event, size = self._events.popleft()
         if event.document["type"] == "end":
             self._open.discard(event.host)
@@ -313,9 +310,8 @@ def _read_password(source: ValueSource) -> str:
     if not password or "\n" in password:  # further lines would be input of the program that sudo starts
         there = "are more" if password else "is none"
         raise ResourceError(f"become_password: {source.name}: a password is one line, and there {there}")
-    if any(
-        char < " " or char == "\x7f" for char in password
-    ):  # sudo ends a line at a carriage return too, and doas reads from a terminal
+    # Sudo ends a line at a carriage return too, and doas reads from a terminal.
+    if any(char < " " or char == "\x7f" for char in password):
         raise ResourceError(f"become_password: {source.name}: a password has no control characters")
     return password
 
