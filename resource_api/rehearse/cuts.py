@@ -160,7 +160,8 @@ def _watch(
         identifier, process, call, arguments = notification
         name = names[call]
         write = state_write()
-        if not (write and write == counted) and (name not in _WRITES or _is_file(process, arguments[_WRITES[name]])):
+        is_same_write = write and write == counted
+        if not is_same_write and _changes_file(name, process, arguments):
             count, counted = count + 1, write
             if count == kill_at:
                 return count, f"{_program(process)}: {name}"  # without an answer, it is not made
@@ -182,11 +183,13 @@ def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
     return identifier, process, call, tuple(arguments)
 
 
-def _is_file(process: int, descriptor: int) -> bool:
-    """Return whether a descriptor of another process is open for a regular file: writes to pipes change no file."""
+def _changes_file(call: str, process: int, arguments: Sequence[int]) -> bool:
+    """Return whether a held call of a process changes a file: a write does so to a regular file, not to a pipe."""
+    if call not in _WRITES:
+        return True
+    descriptor = arguments[_WRITES[call]] & 0xFFFFFFFF  # the kernel uses 32 bits of it
     try:
-        # The kernel uses 32 bits of an argument that is a descriptor.
-        return stat.S_ISREG(os.stat(f"/proc/{process}/fd/{descriptor & 0xFFFFFFFF}").st_mode)
+        return stat.S_ISREG(os.stat(f"/proc/{process}/fd/{descriptor}").st_mode)
     except OSError:  # it has ended, or runs as another user
         return False
 
@@ -240,7 +243,6 @@ _STATE: Final = "/run/rehearsal/state.db"
 #: The number of the current write of state, or 0, before the subject of the call.
 _NUMBER: Final = struct.Struct("I")
 _LONGEST: Final = 4096
-_NOT_REPEATED: Final = "the run has succeeded, and fails when it is made once more on a new overlay"
 
 
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
@@ -266,7 +268,7 @@ def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, po
             finding(outcome.step, outcome.error) for outcome in report.steps if outcome.status == "failed"
         ]
     elif held.exit_code and not runtime.run.cancelled:
-        raise RehearsalError(_NOT_REPEATED)
+        raise RehearsalError("the run has succeeded, and fails when it is made once more on a new overlay")
     return {**document, "contents": read_contents(layers)}
 
 
@@ -361,12 +363,10 @@ def survives_cuts(
     ``position_of`` returns the position of a reference's declaration.
     """
     whole = attempt(0)
-    compared = whole["contents"].keys() | first.keys()
-    compared -= differing_paths(first, whole["contents"])
-    chosen = points(whole["changes"], count)
+    compared = (whole["contents"].keys() | first.keys()) - differing_paths(first, whole["contents"])
     findings: dict[tuple[str, str], Finding] = {}
     cut = 0
-    for point in chosen:
+    for point in points(whole["changes"], count):
         outcome = attempt(point)
         if not outcome["at"]:  # it ended before: two runs may differ in their number of changes
             continue
@@ -393,14 +393,13 @@ def _findings(
             failure = Finding(*fields)
             yield failure._replace(text=f"the next run fails: {failure.text}")
         return
-    different = differing_paths(whole["contents"], outcome["contents"])
-    # Paths that only the cut run left are compared too.
-    paths = sorted(path for path in different if path in compared or path not in whole["contents"])
     by_reference: dict[str, list[str]] = {}
-    for path in paths:
-        if not side_effects.is_common(path):
+    for path in sorted(differing_paths(whole["contents"], outcome["contents"])):
+        # Paths that only the cut run left are compared too.
+        is_compared = path in compared or path not in whole["contents"]
+        if is_compared and not side_effects.is_common(path):
             # The last writer of the first run, otherwise the resource whose call was cut.
-            reference = writers[path][-1] if writers.get(path) else outcome["subject"]
+            reference = writers[path][-1] if path in writers else outcome["subject"]
             by_reference.setdefault(reference, []).append(path)
     for reference, group in by_reference.items():
         yield Finding(reference, f"{describe_differing(group)} after the next run")

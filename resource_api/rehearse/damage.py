@@ -122,12 +122,17 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
             continue
         candidates = [change.is_ for change in (before.changes if before else ()) if change.attribute == name]
         candidates += [peer.should.get(name) for peer in alike]
-        plain, *plain_candidates = (literal(reveal(value)) for value in (should[name], *candidates))
-        values = other_values(definition.attributes[name].datatype, plain, plain_candidates)
-        bodies: list[dict[str, object]] = [{**should, name: value} for value in values]
-        if name not in definition.mandatory:
-            bodies.append({key: value for key, value in should.items() if key != name})
-        yield Damage(step, name, bodies)
+        yield Damage(step, name, _bodies(step, name, candidates))
+
+
+def _bodies(step: Step, name: str, candidates: Iterable[object]) -> Bodies:
+    """Return declarations of a resource with other values of the attribute ``name``, and if possible without it."""
+    plain, *plain_candidates = (literal(reveal(value)) for value in (step.should[name], *candidates))
+    values = other_values(step.definition.attributes[name].datatype, plain, plain_candidates)
+    bodies: list[Mapping[str, object]] = [{**step.should, name: value} for value in values]
+    if name not in step.definition.mandatory:
+        bodies.append({key: value for key, value in step.should.items() if key != name})
+    return bodies
 
 
 def _removal(step: Step) -> dict[str, Any]:
@@ -289,31 +294,31 @@ def other_values(datatype: DataType, value: object, candidates: Iterable[object]
 
 def _near(value: object) -> Iterator[Any]:
     """Yield values that differ from ``value`` in a small part: another number, letter, member or key."""
-    if isinstance(value, bool):
-        yield not value
-    elif isinstance(value, (int, float)):
-        yield from (value + 1, value - 1)
-    elif isinstance(value, str):
-        yield from _near_text(value)
-    elif isinstance(value, list):
-        if value:
-            yield value[:-1]
-            yield from ([*value[:-1], member] for member in _near(value[-1]))
-        else:
+    match value:
+        case bool():
+            yield not value
+        case int() | float():
+            yield from (value + 1, value - 1)
+        case str():
+            yield from _near_text(value)
+        case []:
             yield from ([member] for member in _COMMON)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield {name: member for name, member in value.items() if name != key}
-            yield from ({**value, key: member} for member in _near(item))
+        case [*others, last]:
+            yield others
+            yield from ([*others, member] for member in _near(last))
+        case dict():
+            for key, item in value.items():
+                yield {name: member for name, member in value.items() if name != key}
+                yield from ({**value, key: member} for member in _near(item))
 
 
 def _near_text(text: str) -> Iterator[str]:
     """Yield texts with another last letter or digit, or one more, which a machine is likely to accept."""
-    for index in range(len(text) - 1, -1, -1):
+    for index in reversed(range(len(text))):
         last = text[index]
         if last.isalnum():
             # An octal digit, as of a mode, or a letter.
-            new = str((int(last) + 1) % 8) if last.isdecimal() else {"a": "b"}.get(last, "a")
+            new = str((int(last) + 1) % 8) if last.isdecimal() else "b" if last == "a" else "a"
             yield f"{text[:index]}{new}{text[index + 1 :]}"
             break
     yield from (f"{text}x", f"x{text}", f"{text}1")

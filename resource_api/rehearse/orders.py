@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import graph
@@ -193,9 +194,7 @@ class Search:
     def _unsteady(self) -> Tried:
         """The differences in a second try of the file's order, of ``contents`` the paths: no order causes these."""
         again = self._attempt(range(self._relationships.count))
-        failed = {
-            failed_reference: f"fails when applied anew: {error}" for failed_reference, error in again.failed.items()
-        }
+        failed = {name: f"fails when applied anew: {error}" for name, error in again.failed.items()}
         return Tried(failed, dict.fromkeys(_differing(self._first, again)))
 
     def _is_bad(self, order: Order) -> bool:
@@ -278,7 +277,7 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
     search = Search(relationships, _comparable_result(run.document, shared), tried, missing)
     findings = search.run(count)
-    text = f"{counted(search.tried, 'other order')}"
+    text = counted(search.tried, "other order")
     if relationships.untried:
         text += f", {relationships.untried} pairs of resources in the order of the file each time"
     return Verdict("free in order", not findings, text, findings)
@@ -294,7 +293,7 @@ def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> 
         for path, ((kind, mode, *_), digest) in document["contents"].items()
         if not side_effects.is_common(path)
     }
-    return Tried({failed_reference: error for failed_reference, error, *_ in document["run"]}, compared)
+    return Tried({name: error for name, error, *_ in document["run"]}, compared)
 
 
 def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
@@ -329,10 +328,7 @@ def _missing_relationship(
         outer, text = then, f"must come after {first.reference}"
     failed = next((name for name in worse.failed if name != str(then.reference)), "")
     if changed:
-        wrote = [
-            name for name in (str(first.reference), str(then.reference)) if name in run.writers.get(changed[0], ())
-        ]
-        both = len(wrote) == 2  # noqa: PLR2004 - of the pair
+        both = {str(first.reference), str(then.reference)}.issubset(run.writers.get(changed[0], ()))
         text = f"writes {changed[0]}, as {first.reference} does: {text}" if both else f"{text}, or {changed[0]} differs"
     elif failed and str(then.reference) not in worse.failed:
         text = f"{text}, or {failed} fails"
@@ -353,9 +349,8 @@ def _path(catalog: Catalog, entry: Entry) -> list[Declared]:
 
 def _may_require(then: Declared, first: Declared, relationships: Relationships) -> bool:
     """Return whether ``then`` may be declared to require ``first`` without a cycle between their resources."""
-    return not any(
-        relationships.is_before(later.index, earlier.index) for later in _members(then) for earlier in _members(first)
-    )
+    pairs = product(_members(then), _members(first))
+    return not any(relationships.is_before(later.index, earlier.index) for later, earlier in pairs)
 
 
 def _members(declared: object) -> Sequence[Entry]:

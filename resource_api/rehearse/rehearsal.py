@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from resource_api.system.overlay.overlay import Contents
 
 _SECOND: Final = 1.0
-_KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
-
 _GREETING: Final = "A shell inside the rehearsal; all that it changes is discarded. 'exit' ends it."
 _OFFLINE: Final = "is read with '--network host' only"
 
@@ -145,19 +143,21 @@ class _Outside:
 
         Those with a configured provider are read over the network, so only if that is allowed.
         """
-        request = self._request
         configured = {str(entry.reference) for entry in self._catalog.entries if entry.definition.config.attributes}
-        readable = [name for name in self._left_out if request.isolation.network or name not in configured]
-        texts = dict.fromkeys(readable, "is not planned")
-        if readable:
-            options = {**request.options, "targets": readable}
-            try:
-                with _silent(self._runtime):
-                    steps = self._runtime.plan(request.source, request.inputs, **options).steps
-                texts |= {str(step.reference): _prediction(step) for step in steps if str(step.reference) in texts}
-            except ResourceAPIError as error:
-                texts = dict.fromkeys(readable, f"cannot be planned: {error}")
-        return [Finding(name, texts.get(name, _OFFLINE), "", self.position_of(name)) for name in self._left_out]
+        readable = [name for name in self._left_out if self._request.isolation.network or name not in configured]
+        texts = {**dict.fromkeys(self._left_out, _OFFLINE), **(self._predictions(readable) if readable else {})}
+        return [Finding(name, texts[name], "", self.position_of(name)) for name in self._left_out]
+
+    def _predictions(self, references: Sequence[str]) -> dict[str, str]:
+        """Return reference → the effect of its step in a plan on this machine, or the reason why there is none."""
+        request = self._request
+        try:
+            with _silent(self._runtime):
+                plan = self._runtime.plan(request.source, request.inputs, **{**request.options, "targets": references})
+        except ResourceAPIError as error:
+            return dict.fromkeys(references, f"cannot be planned: {error}")
+        steps = {str(step.reference): step for step in plan.steps}
+        return {name: _prediction(steps[name]) if name in steps else "is not planned" for name in references}
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
         """Return the document of all work on the first overlay; ``show`` gets the report of the run there."""
@@ -224,7 +224,7 @@ class _Outside:
         if ended.signal:
             raise _Interrupted(ended.signal, document)
         if document is None:
-            raise RehearsalError(_KILLED)
+            raise RehearsalError("the rehearsal was killed from inside; nothing of it is left")
         return document
 
 
@@ -283,43 +283,49 @@ class _Inside:
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
-        documents: list[object] = []
-        runtime.on_document = documents.append
-        report = self._apply()
-        runtime.on_document = None
+        report, document = self._first_apply()
         show(report)
-        first_calls = len(recorder.calls)  # the later ones are of the second run, the tests, the shell, the end
-        document: dict[str, object] = {
-            "run": _failures(report),
-            "document": documents[0],
-            "contents": read_contents(self._layers) if request.orders or request.kills or request.damage else {},
-            "failed": report.exit_code != 0,
-            "summary": str(report.summary),
-            "first_calls": first_calls,
-        }
+        first_calls = list(recorder.calls)  # the later ones are of the second run, the tests, the shell, the end
+        document["first_calls"] = len(first_calls)
         if not report.exit_code:
-            with _silent(runtime):
-                again = self._apply()
-            acted = {step.reference for step in again.steps}
-            document["again"] = [
-                row for step in again.steps for row in _repeated(step, recorder.calls[:first_calls], acted)
-            ]
+            document["again"] = self._second_apply(first_calls)
         document["tests"] = [[command, interactive.shell(command)] for command in request.tests]
         if request.terminal is not None and not runtime.run.cancelled:
             interactive.run_shell(request.terminal, _GREETING, lambda: runtime.run.cancelled)
         if archive is not None:
             overlay.pack(self._layers, archive)
-        document["calls"] = recorder.calls
         document["packages"] = side_effects.packages(recorder.calls)
         if request.destroy and not report.exit_code:
-            created = [step for step in report.steps if step.status == "success" and step.action is not Action.DELETE]
-            document["destroy"] = self._destroy({step.reference for step in created})
+            document["destroy"] = self._destroy(report)
             document["left"] = read_contents(self._layers)
-        document["full"] = overlay.is_full(self._layers)
-        return document
+        return {**document, "calls": recorder.calls, "full": overlay.is_full(self._layers)}
 
-    def _destroy(self, created: set[str]) -> list[Finding]:
+    def _first_apply(self) -> tuple[RunReport, dict[str, object]]:
+        """Apply the manifest; return the report, and the fields of the document about it."""
+        documents: list[object] = []
+        self._runtime.on_document = documents.append
+        report = self._apply()
+        self._runtime.on_document = None
+        is_compared = self._request.orders or self._request.kills or self._request.damage
+        return report, {
+            "run": _failures(report),
+            "document": documents[0],
+            "contents": read_contents(self._layers) if is_compared else {},
+            "failed": report.exit_code != 0,
+            "summary": str(report.summary),
+        }
+
+    def _second_apply(self, first_calls: Sequence[RecordedCall]) -> list[Finding]:
+        """Apply the manifest again; return the findings about the steps that act although nothing should change."""
+        with _silent(self._runtime):
+            steps = self._apply().steps
+        acted = {step.reference for step in steps}
+        return [row for step in steps for row in _repeated(step, first_calls, acted)]
+
+    def _destroy(self, first: RunReport) -> list[Finding]:
         """Destroy the resources that the first run created, but no others in the copied state; return the failures."""
+        successes = [step for step in first.steps if step.status == "success"]
+        created = {step.reference for step in successes if step.action is not Action.DELETE}
         store = self._runtime.store
         for name in store.stacks():
             state = store.load(name)
@@ -358,10 +364,8 @@ def _result(document: Mapping[str, Any], position_of: Callable[[str], str]) -> R
     for command, code in document["tests"]:
         verdicts.append(Verdict(f"test {command}", code == 0, f"exit code {code}"))
     if "left" in document:
-        findings = [
-            finding._replace(place=position_of(finding.reference)) for finding in _findings(document["destroy"])
-        ]
-        remaining = [*findings, *_remnants(document["left"], calls, document["packages"], position_of)]
+        failed = [failure._replace(place=position_of(failure.reference)) for failure in _findings(document["destroy"])]
+        remaining = [*failed, *_remnants(document["left"], calls, document["packages"], position_of)]
         verdicts.append(Verdict("clean after destroy", not remaining, "nothing is left", remaining))
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
@@ -433,27 +437,27 @@ def _prediction(step: Step) -> str:
     return "would change: " + ", ".join(describe_difference(step.definition, change) for change in step.changes)
 
 
-def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> Iterator[Finding]:
-    """Yield the findings about a step that acted again in the second run, which should change nothing.
+def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> list[Finding]:
+    """Return the findings about a step that acted again in the second run, which should change nothing.
 
     ``calls``: those of the first run. ``acted``: the references of all steps of the second one. Both are for the cause.
     """
     step = report.step
     if report.status != "success":
-        yield finding(step, f"{report.status} in the second run: {report.error}")
-    elif report.changes:
+        return [finding(step, f"{report.status} in the second run: {report.error}")]
+    if report.changes:
         cause = _overwritten(report, calls, acted)
-        for change in report.changes:
-            text = describe_difference(step.definition, change)
-            yield finding(step, f"{text} again{cause}", change.attribute)
-    elif report.action is Action.RUN and not step.refreshed_by:
-        guard = next((name for name in _GUARDS if name in step.entry.should), "")
-        text = f", because by '{guard}' it is still due" if guard else _remedy(step.definition)
-        yield finding(step, f"runs again{text}", guard)
-    elif step.refreshed_by:
-        yield finding(step, f"refreshed again, notified by {', '.join(step.refreshed_by)}")
-    else:
-        yield finding(step, f"{report.action} again")
+        return [
+            finding(step, f"{describe_difference(step.definition, change)} again{cause}", change.attribute)
+            for change in report.changes
+        ]
+    if step.refreshed_by:
+        return [finding(step, f"refreshed again, notified by {', '.join(step.refreshed_by)}")]
+    if report.action is not Action.RUN:
+        return [finding(step, f"{report.action} again")]
+    guard = next((name for name in _GUARDS if name in step.entry.should), "")
+    text = f", because by '{guard}' it is still due" if guard else _remedy(step.definition)
+    return [finding(step, f"runs again{text}", guard)]
 
 
 def _remedy(definition: TypeDefinition) -> str:
@@ -466,11 +470,15 @@ def _remedy(definition: TypeDefinition) -> str:
 def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> str:
     """Return, for a message, the resource that overwrote this one's file in the first run, or ""."""
     path = report.step.entry.name
-    wrote = [call.references for call in calls if any(path == change.path for change in call.changes)]
-    writers = [writer for references in wrote for writer in references]
-    later = writers[writers.index(report.reference) + 1 :] if report.reference in writers else writers
-    last = next((writer for writer in reversed(later) if writer != report.reference), "")
-    if not last:
+    writers = list[str]()
+    for call in calls:
+        if any(path == change.path for change in call.changes):
+            writers += call.references
+    own = report.reference
+    later = writers[writers.index(own) + 1 :] if own in writers else writers
+    others = [writer for writer in later if writer != own]
+    if not others:
         return ""
+    last = others[-1]
     # A writer of the first run alone came too late; one of each run will write it again.
     return f": {last} writes it too" if last in acted else f": {last} has overwritten it; {needs(last)}"

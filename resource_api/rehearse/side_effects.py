@@ -9,10 +9,11 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import counted
 from resource_api.system.overlay import overlay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from resource_api.provider.context import Activity, ActivityDisplay
@@ -155,10 +156,10 @@ def effects(
     for call in calls:
         is_declared = declared_paths([call])
         for change in call.changes:
-            # A declared change counts too: the next change of this path has another verb.
             verb = _verb(change, verbs)
             if verb is None:
                 continue
+            # A declared change counts too: the next change of this path has another verb.
             verbs[change.path] = verb
             if not is_declared(change.path):
                 package = packages.get(change.path, "")
@@ -197,9 +198,11 @@ def is_common(path: str) -> bool:
 
 def declared_paths(calls: Sequence[RecordedCall]) -> Callable[[str], bool]:
     """Return the test whether a resource of the calls declares a path: its name, all beneath it, a value."""
-    declared = [paths for call in calls for paths in call.declared.values()]
-    names = {paths.name for paths in declared if paths.name}
-    values = {value for paths in declared for value in paths.values}
+    names, values = set[str](), set[str]()
+    for call in calls:
+        for declared in call.declared.values():
+            names.add(declared.name)
+            values.update(declared.values)
     return lambda path: path in values or path in names or not names.isdisjoint(_parents(path))
 
 
@@ -214,8 +217,7 @@ def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
         yield f"{subject(first.references)}: {verb} {text}{position}".replace(":  ", ": ")
         last = first
     for references, count in Counter(effect.references for effect in quiet).items():
-        files = f"{count} file{'s' * (count > 1)}"
-        yield f"{subject(references)}: {files} of caches, logs and the lists of packages"
+        yield f"{subject(references)}: {counted(count, 'file')} of caches, logs and the lists of packages"
 
 
 def folded(all_effects: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
@@ -270,39 +272,43 @@ def _differs(status: os.stat_result, written: Written) -> bool:
 
 def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
     """Yield verb ("" for a package) and text for a call's effects: by package, account files, by directory."""
-    for package, count in Counter(
-        effect.package for effect in group if effect.package and effect.verb == "made"
-    ).items():
-        yield "", f"{count} file{'s' * (count > 1)} of {package}"
-    rest = [effect for effect in group if not (effect.package and effect.verb == "made")]
-    if accounts := [effect for effect in rest if effect.path in _ACCOUNTS]:
-        yield "changed", f"{len(accounts)} account file{'s' * (len(accounts) > 1)}"
-    yield from _by_directory([effect for effect in rest if effect.path not in _ACCOUNTS])
+    of_packages, accounts, others = Counter[str](), 0, list[Effect]()
+    for effect in group:
+        if effect.package and effect.verb == "made":
+            of_packages[effect.package] += 1
+        elif effect.path in _ACCOUNTS:
+            accounts += 1
+        else:
+            others.append(effect)
+    for package, count in of_packages.items():
+        yield "", f"{counted(count, 'file')} of {package}"
+    if accounts:
+        yield "changed", counted(accounts, "account file")
+    yield from _by_directory(others)
 
 
 def _by_directory(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
     """Yield verb and text for effects: many in one directory are counted, a new directory stands for all within it."""
     created = {effect.path for effect in group if effect.verb == "made"}
     inner_of = Counter(parent for path in created for parent in _parents(path))
-    # The contents of a new directory are counted with it.
-    tops = [effect for effect in group if not (effect.verb == "made" and _parents(effect.path) & created)]
-    groups: dict[tuple[str, str], list[Effect]] = {}
-    for effect in tops:
-        groups.setdefault((effect.verb, os.path.dirname(effect.path)), []).append(effect)
-    for (verb, directory), members in groups.items():
-        if len(members) >= _FOLDED:
-            yield verb, f"{len(members)} files in {directory}"
+    groups: dict[tuple[str, str], list[str]] = {}
+    for effect in group:
+        # The contents of a new directory are counted with it.
+        if effect.verb != "made" or created.isdisjoint(_parents(effect.path)):
+            groups.setdefault((effect.verb, os.path.dirname(effect.path)), []).append(effect.path)
+    for (verb, directory), paths in groups.items():
+        if len(paths) >= _FOLDED:
+            yield verb, f"{len(paths)} files in {directory}"
             continue
-        for effect in members:
-            inner = inner_of[effect.path] if verb == "made" else 0
-            yield verb, effect.path + (f" with {inner} file{'s' * (inner > 1)}" if inner else "")
+        for path in paths:
+            inner = inner_of[path] if verb == "made" else 0
+            yield verb, f"{path} with {counted(inner, 'file')}" if inner else path
 
 
 def _parents(path: str) -> set[str]:
     """Return the directories above an absolute path, except the root."""
-    parts: Iterable[str] = path.split("/")[1:-1]
     parents, parent = set(), ""
-    for part in parts:
+    for part in path.split("/")[1:-1]:
         parent += f"/{part}"
         parents.add(parent)
     return parents
