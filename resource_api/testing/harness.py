@@ -118,11 +118,16 @@ class Harness:
             "others": bool(self.examples.others),
             "isolation": self.definition.isolation is not None,
             "settle": bool(self.definition.settle) or "settle" in self.definition.config.attributes,
-            "provider class": not issubclass(self.registry.provider(self.definition.name), ExecutableProvider),
+            "provider class": not issubclass(self.provider_class, ExecutableProvider),
         }
         for feature in features:
             if not present.get(feature, feature in self.definition.features):
                 pytest.skip(f"type '{self.definition.name}' has no '{feature}'; the law does not apply")
+
+    @property
+    def provider_class(self) -> type:
+        """The class of the tested provider."""
+        return self.registry.provider(self.definition.name, implementation=self.implementation)
 
     @cached_property
     def functions(self) -> ProviderFunctions:

@@ -126,11 +126,12 @@ def _planted(neighbour: Neighbour, form: str) -> Iterator[None]:
     hostile, victim = Path(neighbour.path), Path(tempfile.mkdtemp(prefix="ra-test-"))
     (victim / "file").write_bytes(neighbour.content)
     assert not os.path.lexists(hostile), f"{hostile} exists already; the law would overwrite it"
+    guarded = (hostile, victim, victim / "file")
     try:
         _plant(neighbour, form, victim)
-        before = [_state(path) for path in (hostile, victim, victim / "file")]
+        before = [_state(path) for path in guarded]
         yield
-        after = [_state(path) for path in (hostile, victim, victim / "file")]
+        after = [_state(path) for path in guarded]
         assert before == after, "a file of another user, or what it links to, has been changed"
     except BaseException as error:
         error.add_note(f"with {form} in {hostile} of another user")
@@ -305,30 +306,37 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
 
     def test_no_secret_is_revealed(self, harness: Harness, capfd: pytest.CaptureFixture[str]) -> None:
         """A sensitive value is in no log line, report or plan, in nothing printed, and in no other attribute."""
-        secrets = {text for stage in harness.stages for text in secret_texts(harness.definition.attributes, stage)}
-        assert secrets or not harness.definition.sensitive, (
-            f"declare one of {sorted(harness.definition.sensitive)} in 'present': without it nothing can leak"
-        )
-        config = harness.definition.config
-        secrets |= secret_texts(config.attributes, harness.examples.config)
+        secrets = _secrets(harness)
         if not secrets:
             pytest.skip("neither the type nor its configuration has a secret; the law does not apply")
         assert min(map(len, secrets)) >= SHORTEST_SECRET, "a secret this short is found in any text; give a longer one"
-        texts: list[str] = []
-        for stage in harness.stages:
-            with recorded() as events:
-                texts += [str(documents.plan(harness.plan(stage))), str(harness.apply(stage))]
-            texts += [f"the arguments or the environment of a program: {text}" for _, text in events]
-            if "imperative" not in harness.definition.features:
-                texts += [
-                    str(without(row, harness.definition.sensitive))
-                    for row in harness.existing(harness.names(stage)).values()
-                ]
-        texts += [*harness.lines, *capfd.readouterr()]
-        forms = {form for secret in secrets for form in _forms(secret)}
+        texts = [*_outputs(harness), *harness.lines, *capfd.readouterr()]
+        forms = set[str]().union(*map(_forms, secrets))
         leaks = [text for text in texts if any(form in text for form in forms)]
         first = "".join(f"\n  {shorten(text)}" for text in leaks[:SHOWN_LEAKS])
         assert not leaks, f"a secret is revealed, {len(leaks)} times:{first}"
+
+
+def _secrets(harness: Harness) -> set[str]:
+    """Return the secret texts in the examples and their configuration; fail if a type with secrets has none."""
+    definition = harness.definition
+    secrets = set[str]().union(*(secret_texts(definition.attributes, stage) for stage in harness.stages))
+    assert secrets or not definition.sensitive, (
+        f"declare one of {sorted(definition.sensitive)} in 'present': without it nothing can leak"
+    )
+    return secrets | secret_texts(definition.config.attributes, harness.examples.config)
+
+
+def _outputs(harness: Harness) -> Iterator[str]:
+    """Plan and apply each stage; yield all texts of it in which no secret may be, beside the log."""
+    for stage in harness.stages:
+        with recorded() as events:
+            texts = [str(documents.plan(harness.plan(stage))), str(harness.apply(stage))]
+        yield from texts
+        yield from (f"the arguments or the environment of a program: {text}" for _, text in events)
+        if "imperative" not in harness.definition.features:
+            rows = harness.existing(harness.names(stage)).values()
+            yield from (str(without(row, harness.definition.sensitive)) for row in rows)
 
 
 def _forms(secret: str) -> set[str]:

@@ -10,6 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,11 +83,8 @@ class NameLaws(FoundationLaws):
         ours = {*accepted, *harness.names(*harness.examples.all)}
         foreign = [row for row in harness.observe() if row[0] not in ours]
         failed = failures(harness.apply(*accepted.values())) if accepted else {}
-        created = {
-            name: resource
-            for name, resource in accepted.items()
-            if str(harness.entries(resource)[0].reference) not in failed
-        }
+        references = {name: str(harness.entries(resource)[0].reference) for name, resource in accepted.items()}
+        created = {name: resource for name, resource in accepted.items() if references[name] not in failed}
         rows = harness.existing(list(accepted)) if accepted else {}
         half = [name for name in rows if name not in created]
         assert not half, f"{show(half[0])} exists, though its creation has failed"
@@ -180,20 +178,18 @@ class _Changes(Mapping[Any, Change]):
         return len(self._changes)
 
 
-def registry_with_refusal(
-    registry: Registry, type_name: str, name: Name, readable: Collection[str], implementation: str = ""
-) -> Registry:
-    """Return a registry with a provider for which the system seems to refuse the change of ``name``.
+def _runtime_with_refusal(harness: Harness, name: Name, readable: Collection[str]) -> Runtime:
+    """Return a runtime whose provider seems to be refused the change of ``name`` by the system.
 
-    The change fails when the provider reads an attribute outside ``readable``. ``implementation``: the tested provider.
+    The change fails when the provider reads an attribute outside ``readable``.
     """
-    provider: Any = registry.provider(type_name, implementation=implementation)
+    provider: Any = harness.provider_class
 
     class Refusing(provider):  # type: ignore[misc] # the author's class, known only now
         def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
             super().set(context, _Changes(changes, name, readable), **extra)
 
-    return _registry_of(registry, registry.type(type_name), Refusing, implementation)
+    return _runtime_with(harness, harness.definition, Refusing)
 
 
 class Lag:
@@ -208,15 +204,13 @@ class Lag:
         self.before: dict[Name, Resource | None] = {}
 
 
-def registry_with_lag(
-    registry: Registry, type_name: str, lag: Lag, settle: float, implementation: str = ""
-) -> Registry:
-    """Return a registry in which ``get`` shows a change only after a ``lag``, as services in the cloud do.
+def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
+    """Return a runtime in which ``get`` shows a change only after a ``lag``, as services in the cloud do.
 
-    ``settle``: the seconds that the type allows for it. ``implementation``: the tested provider.
+    ``settle``: the seconds that the type allows for it.
     """
-    provider: Any = registry.provider(type_name, implementation=implementation)
-    definition = copy(registry.type(type_name))
+    provider: Any = harness.provider_class
+    definition = copy(harness.definition)
     definition.settle = settle
 
     class Lagging(provider):  # type: ignore[misc] # the author's class, known only now
@@ -238,15 +232,15 @@ def registry_with_lag(
             super().set(context, changes, **extra)
             lag.visible_at = time.monotonic() + LAG
 
-    return _registry_of(registry, definition, Lagging, implementation)
+    return _runtime_with(harness, definition, Lagging)
 
 
-def _registry_of(registry: Registry, definition: TypeDefinition, provider: type, implementation: str) -> Registry:
-    """Return a registry with one type and a provider class that a law has changed."""
-    changed = Registry()
-    changed.register_type(definition)
-    changed.register_provider(definition.name, provider, implementation or registry.implementations(definition.name)[0])
-    return changed
+def _runtime_with(harness: Harness, definition: TypeDefinition, provider: type) -> Runtime:
+    """Return a runtime with one type and a provider class that a law has changed."""
+    registry, name = Registry(), definition.name
+    registry.register_type(definition)
+    registry.register_provider(name, provider, harness.implementation or harness.registry.implementations(name)[0])
+    return harness.new_runtime(registry)
 
 
 #: The number of calls made at once, and of rounds, to detect a call that loses the change of another.
@@ -328,8 +322,7 @@ class SetLaws(FoundationLaws):
         """With ``settle``, a creation and a deletion that ``get`` shows late succeed, and nothing is created twice."""
         harness.require("ensurable", "readable", "settle", "provider class")
         lag, present = Lag(), harness.examples.present
-        tested = harness.definition.name, lag, SETTLE, harness.implementation
-        runtime = harness.new_runtime(registry_with_lag(harness.registry, *tested))
+        runtime = _runtime_with_lag(harness, lag, SETTLE)
         for stage in (present, present, harness.absent(present)):
             failed = failures(harness.apply(stage, runtime=runtime))
             assert not failed, f"what is seen after {LAG} s would fail: {failed}{harness.log_text}"
@@ -341,8 +334,7 @@ class SetLaws(FoundationLaws):
         if "settle" in harness.examples.config:
             pytest.skip("the configuration of the example sets the time to wait")
         lag, present = Lag(), harness.examples.present
-        tested = harness.definition.name, lag, 0, harness.implementation
-        runtime = harness.new_runtime(registry_with_lag(harness.registry, *tested))
+        runtime = _runtime_with_lag(harness, lag, settle=0)
         [step] = harness.apply(present, runtime=runtime).steps
         assert step.unconfirmed, f"a creation that cannot be seen yet would be disowned: {step}{harness.log_text}"
         time.sleep(LAG)
@@ -383,15 +375,8 @@ class SetLaws(FoundationLaws):
         The manifest has only the members that 'updated' changes.
         """
         harness.require("readable", "updated")
-        present, updated = harness.examples.present, harness.examples.updated
-        assert updated is not None
-        changes: dict[str, Resource] = {}
-        for name in harness.definition.merged:
-            old, new = present.get(name), updated.get(name)
-            if isinstance(old, dict) and isinstance(new, dict):
-                members = {key: new[key] for key in differences(old, new) if key in new}
-                if members and old.keys() - members:
-                    changes[name] = members
+        present = harness.examples.present
+        changes = _member_changes(harness)
         if not changes:
             pytest.skip("no 'merged' attribute has a member that 'updated' changes, and one that it keeps")
         harness.converge(present)
@@ -524,25 +509,20 @@ class SetLaws(FoundationLaws):
         """With ``--parallel`` each call makes its change: a file that calls change without a lock would lose some."""
         harness.require("ensurable", "others", "parallel")
         resources = harness.many(SIDE_BY_SIDE)
-        interval = sys.getswitchinterval()
-        # Threads change places so often that an unguarded change is lost at once.
-        sys.setswitchinterval(1e-6)
         until = time.monotonic() + ENOUGH
-        try:
-            for number in range(ROUNDS):
-                if number and time.monotonic() > until:
-                    break
-                for stage in (resources, [*map(harness.absent, resources)]):
+        for number in range(ROUNDS):
+            if number and time.monotonic() > until:
+                break
+            for stage in (resources, [*map(harness.absent, resources)]):
+                with _threads_switching_often():
                     failed = failures(harness.apply(*stage, parallel=len(resources)))
-                    # Another call may undo a change after it was verified.
-                    steps = harness.plan(*stage).steps
-                    lost = failed or ", ".join(str(step.reference) for step in steps if step.action is not Action.SAME)
-                    assert not lost, (
-                        f"with --parallel a change would be lost: {lost}; what set reads, changes and writes"
-                        " needs a lock, or the type must not promise 'parallel'"
-                    )
-        finally:
-            sys.setswitchinterval(interval)
+                # Another call may undo a change after it was verified.
+                steps = harness.plan(*stage).steps
+                lost = failed or ", ".join(str(step.reference) for step in steps if step.action is not Action.SAME)
+                assert not lost, (
+                    f"with --parallel a change would be lost: {lost}; what set reads, changes and writes"
+                    " needs a lock, or the type must not promise 'parallel'"
+                )
 
     def test_refresh_succeeds(self, harness: Harness) -> None:
         """A refresh of an existing resource succeeds, and leaves it as it was declared."""
@@ -569,8 +549,7 @@ class SetLaws(FoundationLaws):
         [name] = harness.names(first)
         # A provider that reads only the names of its resources is refused at the first attribute.
         for readable in (("ensure", *harness.definition.namevars), ()):
-            tested = harness.definition.name, name, readable, harness.implementation
-            runtime = harness.new_runtime(registry_with_refusal(harness.registry, *tested))
+            runtime = _runtime_with_refusal(harness, name, readable)
             failed = failures(harness.apply(*resources, runtime=runtime))
             refused = failed.pop(str(harness.entries(first)[0].reference), None)
             assert not failed, f"{show(name)} alone was refused, and these failed with it: {failed}{harness.log_text}"
@@ -578,6 +557,31 @@ class SetLaws(FoundationLaws):
             harness.restore()
             if refused:
                 break
+
+
+@contextmanager
+def _threads_switching_often() -> Iterator[None]:
+    """Let threads take turns so often in the ``with`` block that an unguarded change is lost at once."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def _member_changes(harness: Harness) -> dict[str, Resource]:
+    """Return merged attribute → the members that 'updated' changes, of attributes of which it keeps a member."""
+    present, updated = harness.examples.present, harness.examples.updated
+    assert updated is not None
+    changes: dict[str, Resource] = {}
+    for name in harness.definition.merged:
+        old, new = present.get(name), updated.get(name)
+        if isinstance(old, dict) and isinstance(new, dict):
+            members = {key: new[key] for key in differences(old, new) if key in new}
+            if members and old.keys() - members:
+                changes[name] = members
+    return changes
 
 
 def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | None:
