@@ -240,10 +240,7 @@ def _package_files(needed: Sequence[str]) -> dict[str, str]:
 
 
 def _store(directory: str, prefix: str, path: str, raw: bytes) -> None:
-    """Write the archive to the private cache at ``path``. Raise ``OSError``.
-
-    Older ones with the same libraries, whose names begin with ``prefix``, are removed: no run would use them.
-    """
+    """Write an archive to the private cache, and remove the older ones with its ``prefix``. Raise ``OSError``."""
     make_directory(directory)
     if private_files.is_private_directory(directory):
         private_files.replace(path, raw)
@@ -274,10 +271,7 @@ def modules_archive(
 
 
 def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
-    """Return the archive of files by name, in a format that a few lines on the host can unpack.
-
-    Sorted: equal files have an equal digest, by which a host recognizes an archive.
-    """
+    """Return the archive of files by name; equal files have an equal digest, by which a host knows an archive."""
     index: list[tuple[str, int, int]] = []
     contents = bytearray()
     for name, (content, executable) in sorted(files.items()):

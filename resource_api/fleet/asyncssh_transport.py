@@ -139,10 +139,7 @@ class AsyncsshTransport:
         return await transport.attempted(lambda: self._attempt(host, target))
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> AsyncsshProcess:
-        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
-
-        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
-        """
+        """Connect to a host and start a command, with ``terminal`` on one in raw mode. Raise ``HostUnreachable``."""
         library, endpoint = self.library, self.endpoint(host)
         connection = await self.connect(host, endpoint)
         options: dict[str, object] = {"request_pty": False}
@@ -203,10 +200,7 @@ class AsyncsshTransport:
         return target
 
     async def _attempt(self, host: Host, endpoint: Endpoint) -> object:
-        """Connect to a host once, through its jump hosts. Raise ``HostUnreachable`` with the reason.
-
-        Without configured ciphers, those that the library computes fast are used.
-        """
+        """Connect to a host once, through its jump hosts, by fast ciphers if it may. Raise ``HostUnreachable``."""
         refused_keys: list[str] = []
         arguments = {
             **self._target(host.address or host.name, host.port, host.user),
@@ -252,10 +246,7 @@ class AsyncsshTransport:
         }
 
     def _key_finder(self, endpoint: Endpoint) -> Any:
-        """Return a function that finds keys in the endpoint's files of known hosts.
-
-        They are read once for all endpoints with the same files. Raise ``HostUnreachable`` for a damaged file.
-        """
+        """Return the function that finds keys in files of known hosts, read once. Raise ``HostUnreachable``."""
         files = tuple(endpoint.known_hosts)
         if files not in self._key_finders:
             readable = [file for file in files if os.access(file, os.R_OK)]
@@ -301,10 +292,7 @@ class AsyncsshTransport:
         return f"its host key {refused_keys[-1]} is not known; if it is right: resource-api hosts trust {host.name}"
 
     async def _jump(self, via: str, host: Host) -> object:
-        """Return the connection to the last jump host of ``via``, which all hosts behind it share.
-
-        A failed or closed one is replaced. Raise ``HostUnreachable``.
-        """
+        """Return the connection to the last jump host of ``via``, shared by all hosts behind it, while it is usable."""
         key = via, host.jump_hosts
         task = self._jumps.get(key)
         if task is None or (task.done() and (_has_failed(task) or task.result().is_closed())):
@@ -443,10 +431,7 @@ def known_hosts_file(environment: Mapping[str, str]) -> Path:
 
 
 def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | HostUnreachable]:
-    """Return each host's key, to be trusted, or the reason why it shows none, in the order of the hosts.
-
-    Raise ``ResourceError`` if the library is not installed.
-    """
+    """Return each host's key, or the reason why it shows none, in order. Raise ``ResourceError`` without asyncssh."""
     connections = AsyncsshTransport(environment, "visit each host with ssh once")
     slots = asyncio.Semaphore(transport.descriptor_limit(_KEYS_AT_ONCE))
 

@@ -82,10 +82,7 @@ class HostChannel:
         return boot_arguments((self._job.payload, self._job.modules), cache_directory)
 
     def receive(self, data: bytes) -> list[HostEvent]:
-        """Return the events that are complete with these bytes from the host; none after its end.
-
-        Any other data, which is untrusted, ends the host.
-        """
+        """Return the events that these bytes from the host complete, none after its end; unusable data ends it."""
         events: list[HostEvent] = []
         if self.ended:
             return events
@@ -113,10 +110,7 @@ class HostChannel:
             self._outgoing.append(protocol.encode_plain("interrupt", {}))
 
     def close(self, error: str) -> list[HostEvent]:
-        """Return the end of a host whose stream ended with ``error``: lost, or unreachable if no job was sent.
-
-        Nothing is returned after the host's end, so that it has exactly one.
-        """
+        """Return the only end of a host whose stream ended: lost, or unreachable if no job was sent; none after it."""
         if self.ended:
             return []
         if not self.sent and (missing := _NO_MODULE.fullmatch(error)):
@@ -124,10 +118,7 @@ class HostChannel:
         return [self._end(LOST if self.sent else UNREACHABLE, error=error)]
 
     def _answer(self, kind: str, body: Mapping[str, object]) -> list[HostEvent]:
-        """Handle a frame of the host: queue the answer to its request, or return its event or end.
-
-        Raise ``ValueError`` for a frame that the host may not send now.
-        """
+        """Queue the answer to a frame, or return its event or end. Raise ``ValueError`` for one at a wrong time."""
         if kind in {"need", "have"} and not self.sent:
             if self._interrupted:
                 return self.close(UNSENT)
@@ -140,10 +131,7 @@ class HostChannel:
         raise ValueError(f"a frame '{kind}' at the wrong time")
 
     def _supply(self, kind: str, body: Mapping[str, object]) -> None:
-        """Send the archives that a host's frame ``need`` lists, or after ``have`` the job.
-
-        Raise ``ValueError`` for archives that are not for this job, or that were sent before.
-        """
+        """Send the archives of a frame ``need``, each once, or after ``have`` the job. Raise ``ValueError``."""
         if kind == "have":
             self._outgoing.append(jobs.encode(self._job))
             self.sent = True

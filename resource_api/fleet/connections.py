@@ -75,10 +75,7 @@ def jump_host(text: str) -> Address:
 
 
 def jump_chain(host: Host) -> list[Host]:
-    """Return the jump hosts of a host, the nearest to this machine first, with the settings of its inventory.
-
-    One without a key uses that of the host.
-    """
+    """Return the jump hosts of a host, the nearest to this machine first; one without a key uses that of the host."""
     jumps = {jump.name: jump for jump in host.jump_hosts}
     hops = list[Host]()
     via = "" if host.via is None or host.via == "none" else host.via

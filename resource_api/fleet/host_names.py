@@ -76,10 +76,7 @@ def expand(pattern: str) -> list[str]:
 
 
 def _values(text: str, pattern: str) -> Iterator[str]:
-    """Yield the parts of names for one pair of brackets with the content ``text``, ``1:50`` or ``1,3,7:9``.
-
-    Raise ``ValueError``, with the whole name, ``pattern``.
-    """
+    """Yield the parts of names for the content of brackets, ``1:50`` or ``1,3,7:9``. Raise ``ValueError``."""
     for item in text.split(","):
         match = _ENDS.fullmatch(item)
         if match is None:
@@ -192,10 +189,7 @@ def term(item: str) -> SelectionTerm:
 
 
 def limited(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
-    """Wrap ``find`` to raise ``ValueError`` when it has returned more than ``MAX_HOSTS`` names in total.
-
-    Each call may be within the limit, and all together fill the memory.
-    """
+    """Wrap ``find`` to raise ``ValueError`` after ``MAX_HOSTS`` names in all: each call may be within the limit."""
     remaining = MAX_HOSTS
 
     def limited_find(name: str) -> Sequence[str]:

@@ -88,10 +88,7 @@ class Inventory(NamedTuple):
         return host._replace(via=",".join(hops) or "none")
 
     def _host(self, name: str) -> Host:
-        """Return the connection of a host from its merged settings.
-
-        A name that the inventory lacks is an address, perhaps with user and port.
-        """
+        """Return the connection of a host from its settings; a name that the inventory lacks is an address."""
         connection = self.settings_of(name).connection
         fields = {key: setting.value for key, setting in connection.items()}
         fields["connect_timeout"] = float(fields.pop("timeout", 10.0))
@@ -246,10 +243,7 @@ class _Builder:
             self.problems.append(problem)
 
     def _settings(self, *path: str, body: Mapping[str, Any] | None) -> HostSettings:
-        """Return the connection settings and inputs at a path of the file, with their positions for messages.
-
-        ``body``: the mapping there; a key with null is ignored.
-        """
+        """Return settings and inputs of the mapping ``body``, with positions for messages; null is no value."""
         settings = {key: value for key, value in (body or {}).items() if value is not None}
         connection = {
             key: self._value(value, (*path, key)) for key, value in settings.items() if key not in _NO_CONNECTION
@@ -322,10 +316,7 @@ class Selection:
         return list(self._inventories)
 
     def find(self, selections: Sequence[str]) -> dict[str, Inventory]:
-        """Return the selected hosts in their order, each with the inventory that has its settings.
-
-        Raise ``UsageError`` for an invalid or empty selection, ``ManifestError`` for an invalid inventory.
-        """
+        """Return the selected hosts with the inventory of each. Raise ``UsageError`` without any, ``ManifestError``."""
         items = _items(selections)
         # Inventories are read first: the groups of each count for all items.
         for item in items:
@@ -344,20 +335,14 @@ class Selection:
         return next((inventory for inventory in self._searched if name in inventory.hosts), self._default)
 
     def suggestions(self, hosts: Mapping[str, Inventory]) -> Iterator[tuple[str, list[str]]]:
-        """Yield each selected address outside the inventories, with the names that may have been meant, to warn.
-
-        ``hosts``: the result of ``find``.
-        """
+        """Yield each address in the result of ``find``, with the names that may have been meant, to warn."""
         names = self._all_names
         for name, inventory in hosts.items():
             if names and name not in inventory.hosts:
                 yield name, names
 
     def unused(self, selections: Sequence[str]) -> Iterator[tuple[str, list[str], bool]]:
-        """Yield each name after ``!`` and ``&`` that matches no host, to warn of a typing error.
-
-        With the names that may have been meant, and whether it is an exclusion.
-        """
+        """Yield each name after ``!`` or ``&`` that matches no host, all valid names, and whether it excludes."""
         names = self._all_names
         matched, intersected, excluded = set(names), list[str](), list[str]()
         for item in _items(selections):
@@ -380,10 +365,7 @@ class Selection:
         return [*(item for item in self._inventories.values() if item is not self._default), self._default]
 
     def _members(self, name: str) -> Sequence[str]:
-        """Return the hosts of one word of a selection: ``@FILE``, a group, ``all``, or names with ranges.
-
-        Raise ``ValueError`` for an invalid name of a host.
-        """
+        """Return the hosts of ``@FILE``, a group, ``all``, or names with ranges. Raise ``ValueError`` for others."""
         if name.startswith(_AT):
             return list(self._load(name.removeprefix(_AT)).hosts)
         for inventory in self._searched:
@@ -408,10 +390,7 @@ class Selection:
         return self._inventories[path]
 
     def _executed(self, path: str) -> Inventory:
-        """Return the inventory in the JSON output of the program ``path``.
-
-        Raise ``ManifestError``, and ``UntrustedCode`` if other users can change it.
-        """
+        """Return the inventory that the program ``path`` prints as JSON. Raise ``ManifestError``, ``UntrustedCode``."""
         try:
             os.close(self._trust.open(path))  # raises if other users can change it
             if not os.access(path, os.X_OK):

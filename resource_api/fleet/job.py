@@ -79,10 +79,7 @@ class HostJob(NamedTuple):
 
 
 def libraries_of(names: Iterable[str]) -> list[str]:
-    """Return the sorted Python libraries that the functions and types among names need, to send them along.
-
-    A host that lacks one refuses before its first change, at the latest after its plan.
-    """
+    """Return the sorted Python libraries that the functions and types among names need, to send them along."""
     return sorted({library for name in set(names) for library in _LIBRARIES.get(name, ())})
 
 
@@ -188,10 +185,7 @@ def _digest(job: HostJob, key: bytes) -> str:
 
 
 def document_fields(document: Document) -> dict[str, Any]:
-    """Return a file of a manifest as an item of a job's documents: JSON data, with positions for messages.
-
-    A Python manifest is sent as text alone, to be executed on the host.
-    """
+    """Return a file of a manifest as JSON data with positions for messages; one in Python, to be executed, as text."""
     path = "" if document.file == STDIN else os.path.abspath(document.file)
     fields = {"file": document.file, "path": path, "raw": document.raw}
     if document.file.endswith(".py"):

@@ -85,10 +85,7 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object], t
 
 
 def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) -> Iterator[str]:
-    """Yield the existing files and directories that assets and archives of a manifest may name, some more than once.
-
-    ``inputs``: the values given for all hosts, which may be assets too.
-    """
+    """Yield existing paths that the assets and archives of a manifest, or in ``inputs``, may name; some twice."""
     for document in documents:
         if document.file.endswith(".py"):
             patterns = _patterns_in_calls(document.raw)
@@ -130,10 +127,7 @@ def _patterns_in_calls(raw: bytes) -> Iterator[str]:
 
 
 def _node_pattern(node: ast.expr) -> str:
-    """Return the glob pattern for a file name in Python code: text as it is, ``*`` for each other expression.
-
-    Its value depends on the execution on the host; all files that match are sent.
-    """
+    """Return the glob pattern of a file name in code, ``*`` for each expression, whose value only the host knows."""
     if isinstance(node, ast.Constant):
         return glob.escape(str(node.value))
     parts = node.values if isinstance(node, ast.JoinedStr) else ()
@@ -198,10 +192,7 @@ class HostInputs:
         return inputs
 
     def _of(self, host: str, settings: HostSettings) -> Mapping[str, object]:
-        """Return the inputs of a host, and collect its problems.
-
-        They are resolved once for all hosts with the same settings, unless a source contains the host's name.
-        """
+        """Return the inputs of a host, shared by equal settings unless a source names the host; collect problems."""
         by_name = any(HOST in str(item.value) for item in settings.inputs.values() if kind_of(item.value))
         if not by_name and (shared := self._shared.get(id(settings))) is not None:
             return shared

@@ -101,10 +101,7 @@ class Ledger:
             return key
 
     def begin(self, request: Mapping[str, object], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
-        """Record a new run with hosts and digests of their inputs, without the oldest beyond the limit; return its id.
-
-        ``request`` and ``digest`` as in ``RecordedRun``.
-        """
+        """Record a new run with digests of its hosts' inputs, remove the oldest beyond the limit; return its id."""
         run = secrets.token_hex(8)
         with self._transaction():
             # Room for one run among the last ones.
@@ -135,10 +132,7 @@ class Ledger:
             self._connection.execute("UPDATE run SET ended = ? WHERE id = ?", (time.time(), run))
 
     def find(self, prefix: str) -> RecordedRun:
-        """Return the recorded run whose id begins with ``prefix``; ``last`` means the newest. Raise ``UsageError``.
-
-        Its remaining hosts are those without success.
-        """
+        """Return the run whose id begins with ``prefix``, or the ``last`` one. Raise ``UsageError``."""
         with self._errors():
             rows = self._connection.execute("SELECT id, about, digest FROM run ORDER BY rowid").fetchall()
             matches = rows[-1:] if prefix == "last" else [row for row in rows if row[0].startswith(prefix)]
@@ -169,10 +163,7 @@ def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> by
 
 
 def _revealed(value: object) -> object:
-    """Return a value in a form whose ``repr`` is the same for equal values, to compute its digest.
-
-    Mappings are sorted, and secrets are in clear, but marked.
-    """
+    """Return a value in a form with equal ``repr`` for equal values: mappings sorted, secrets in clear but marked."""
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]
     if isinstance(value, (list, tuple)):

@@ -319,11 +319,7 @@ class _HostResult:
         return [(re.compile(_WHOLE_NAME.format(re.escape(own))), mark) for own, mark in longest_first]
 
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Return the host's report after its last event, ``end`` (see ``end_event``).
-
-        ``seconds``: its duration, ``batch``: the number of its batch. The exit code of the program of ``run`` takes
-        precedence over that of the job.
-        """
+        """Return the report after the last event, ``end``; the exit code of a program of ``run`` precedes the job's."""
         code = end.get("code")
         code = code if type(code) is int else None
         status, error = self._outcome(str(end.get("status")), code, str(end.get("error") or ""))
@@ -415,10 +411,7 @@ class Merge:
             result.add(document)
 
     def end(self, host: Host, document: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Group a finished host by its result, count its status, and return its report.
-
-        ``document``: its last event, ``seconds``: the time of its run, ``batch``: the number of its batch.
-        """
+        """Group a finished host by its result, count its status, and return its report; ``document``: its last one."""
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)
         report = report._replace(error=self._mask(report.error))

@@ -102,10 +102,7 @@ class OpensshTransport:
         process_tree.prepare()
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> OpensshProcess:
-        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
-
-        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
-        """
+        """Connect to a host and start a command, with ``terminal`` on one in raw mode. Raise ``HostUnreachable``."""
         with errors_as(unreachable, CommandError, "transport: ssh needs the program ssh of OpenSSH here: "):
             program = locate("ssh")
         arguments = [program, *_arguments(host, terminal=terminal), f"{_RAW if terminal else ''}{command}"]
@@ -145,10 +142,7 @@ class OpensshTransport:
         return process
 
     def _configuration(self, host: Host) -> str:
-        """Return the configuration file for ``ssh``: our rules, the keys of host and jump hosts, then the user's.
-
-        Of an option, ssh takes the first value. Raise ``HostUnreachable`` for a missing key.
-        """
+        """Return the configuration for ``ssh``, which takes the first value of an option. Raise ``HostUnreachable``."""
         lines = [f"ConnectTimeout {max(1, round(host.connect_timeout))}"]
         lines.append(f"ServerAliveInterval {max(1, round(transport.KEEPALIVE_SECONDS))}")
         lines.append(f"ServerAliveCountMax {transport.KEEPALIVE_COUNT}")

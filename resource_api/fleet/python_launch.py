@@ -223,10 +223,7 @@ class Launch:
         return f"the program there {result}{self.printed()}"
 
     def printed(self) -> str:
-        """Return the last lines of a host's output, as the end of a message, unless a program of ours has answered.
-
-        They may be the reason, such as an error of its login.
-        """
+        """Return a host's last lines, perhaps the error of its login, for a message, if no program of ours answered."""
         lines = filled_lines(self._printed.decode("utf-8", "replace"))
         if self.answered or self.terminal or not lines:
             return ""

@@ -288,10 +288,7 @@ class FleetRun:
         return stop
 
     def _loop(self) -> str:
-        """Start hosts, wait for them and begin batches by the pure ``decide``, until the run is over.
-
-        Return the reason of an early stop, or "".
-        """
+        """Start hosts, wait for them and begin batches by ``decide``; return the reason of an early stop, or ""."""
         self._begin_batch(1)
         while not (decision := decide(self._plan, self._progress)).finished:
             if self._interrupts > self._handled:
@@ -401,10 +398,7 @@ class FleetRun:
         return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes, last)
 
     def _write_record(self) -> None:
-        """Write started hosts and reports to the ledger together.
-
-        A kill loses the unwritten ones: ``--rerun`` runs such hosts again, which does no harm.
-        """
+        """Record started hosts and reports; ``--rerun`` repeats those that a kill loses, which does no harm."""
         if self._record is not None and (self._started or self._reports):
             self._record[0].note(self._record[1], self._started, self._reports)
         self._started, self._reports, self._recorded = [], [], self._clock()
@@ -435,10 +429,7 @@ class FleetRun:
                 self._connections.abandon(name)
 
     def _finish(self, error: str) -> None:
-        """Report the hosts that were not started, with ``error``, and the last batch; record the end of the run.
-
-        The reports are made even if the ledger cannot be written.
-        """
+        """Report the hosts that were not started, with ``error``, and the last batch; record the end of the run."""
         first = self._progress.started
         untouched = [
             HostReport(name, "untouched", error=error, batch=batch_of(self._plan, number))
@@ -451,7 +442,7 @@ class FleetRun:
             self._write_record()
             if self._record is not None:
                 self._record[0].finish(self._record[1])
-        finally:
+        finally:  # also if the ledger cannot be written
             if self._outcomes:
                 self._observer.batch_ended(self._batch_report(self._progress.allowed, last=True))
             for report in untouched:

@@ -109,10 +109,7 @@ class PythonRuntimes:
         return self._archives[digest]
 
     def add(self, path: str) -> PythonRuntime:
-        """Keep the needed files of an archive as a runtime for hosts.
-
-        Raise ``UsageError`` for an archive without a Python that hosts can use, ``OSError``.
-        """
+        """Keep the needed files of an archive as a runtime. Raise ``UsageError`` without a usable one, ``OSError``."""
         with _opened(path) as file:
             python, top, platform = _inspect(path, file)
             raw = _packed(file, top)
@@ -195,10 +192,7 @@ def _program(member: Member) -> bytes:
 
 
 def _elf(path: str, header: bytes) -> tuple[str, str]:
-    """Return machine and C library of a program, from the machine and loader in its header (elf(5)).
-
-    Raise ``UsageError`` for another than a 64-bit program.
-    """
+    """Return machine and C library by a program's header, elf(5). Raise ``UsageError`` for any but 64 bits."""
     try:
         # e_machine; e_phoff; e_phentsize and e_phnum; then of each program header p_type, p_offset and p_filesz.
         (kind,) = struct.unpack_from("<H", header, 18)

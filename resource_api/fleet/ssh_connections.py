@@ -168,10 +168,7 @@ class SshConnections:
             await transport_.close()
 
     async def _run(self, host: Host, stream: _HostStream) -> str:
-        """Run the job on its host, and return the reason why its stream ended, or "".
-
-        All exceptions are caught, so that one host does not end the others.
-        """
+        """Run the job; return the reason why its stream ended, or "". No exception of one host may end others."""
         try:
             async with self._slots:
                 return await self._connect(host, stream)

@@ -124,10 +124,7 @@ class JumpPace:
 
 
 def unreachable(text: str, *, transient: bool = False) -> HostUnreachable:
-    """Return the error for an unreachable host; ``transient``: another attempt may succeed.
-
-    Its text, which may contain output of the host, is escaped and cut.
-    """
+    """Return the error for an unreachable host, escaped and cut; ``transient``: another attempt may succeed."""
     error = HostUnreachable(escape(text)[:_MAX_TEXT])
     error.transient = transient
     return error
@@ -139,10 +136,7 @@ def lost(text: str) -> ConnectionLost:
 
 
 def descriptor_limit(connections: int, *, descriptors: int = 2) -> int:
-    """Raise this process's limit of open files for ``connections``; return the number that it allows.
-
-    ``descriptors``: the number that one connection needs.
-    """
+    """Raise the limit of open files for ``connections`` of ``descriptors`` each; return the number that it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = descriptors * connections + _OTHER_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < needed:

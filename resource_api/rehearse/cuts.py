@@ -221,10 +221,7 @@ def _names() -> Mapping[int, str]:
 
 
 def _filter(machine: int) -> list[bpf.Instruction]:
-    """Return the program for seccomp that holds the changing system calls and lets all others pass.
-
-    Calls that open files are changes only if they create or truncate one.
-    """
+    """Return the seccomp program that holds the changing calls: to open a file is one if it creates or truncates."""
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
         if name in _OPENS:

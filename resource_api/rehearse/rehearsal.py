@@ -139,10 +139,7 @@ class _Outside:
         return self._positions[reference]().line_text if reference in self._positions else ""
 
     def planned(self) -> list[Finding]:
-        """Return for each left-out resource its predicted change, by a plan on this machine.
-
-        Those with a configured provider are read over the network, so only if that is allowed.
-        """
+        """Return the predicted change of each left-out resource; some of them can only be read over the network."""
         configured = {str(entry.reference) for entry in self._catalog.entries if entry.definition.config.attributes}
         readable = [name for name in self._left_out if self._request.isolation.network or name not in configured]
         texts = {**dict.fromkeys(self._left_out, _OFFLINE), **(self._predictions(readable) if readable else {})}

@@ -35,10 +35,7 @@ _failed: Final[dict[type, str]] = {}
 
 
 def foundation(law: Callable[[Any, Harness], None]) -> Callable[[Any, Harness], None]:
-    """Return a law on which the rest of its class builds: after its failure the others are skipped.
-
-    A decorator: else one mistake would be reported by each of them.
-    """
+    """Return a law on which its class builds: after its failure the others, which would fail too, are skipped."""
 
     @wraps(law)
     def checked(self: object, harness: Harness) -> None:
@@ -302,10 +299,7 @@ def _canonicalize(harness: Harness, resources: list[Resource]) -> list[Resource]
 
 
 def _canonicalize_or_reject(harness: Harness, resource: Resource) -> Resource:
-    """Return the canonical form of a resource that hypothesis has generated.
-
-    A refusal with an error for the user makes it generate another; a programming error fails the law.
-    """
+    """Return the canonical form of a generated resource, or reject one that is refused with an error for the user."""
     try:
         return _canonicalize(harness, [resource])[0]
     except PROGRAMMING_ERRORS as error:

@@ -327,10 +327,7 @@ class Harness:
         return all(entry.should.get(name) == attributes[name].default for name in defaults)
 
     def call(self, method: str, changes: Iterable[Name] | Mapping[Name, Change]) -> RecordingContext:
-        """Call ``set`` or ``refresh`` once, directly, with its changes or names.
-
-        Return a context with its outcomes and every exception, handled or not.
-        """
+        """Call ``set`` or ``refresh`` directly; return a context with outcomes and all exceptions, handled or not."""
         provider, subjects = self.provider(), {name: Subject(show(name)) for name in changes}
         context = RecordingContext(self.definition, self.runtime.run, subjects=subjects)
         try:

@@ -63,10 +63,7 @@ class Conversation(AbstractContextManager["Conversation"]):
             data = data[os.write(self._requests, data) :]
 
     def receive(self, *kinds: str) -> Frame:
-        """Return the next frame of one of these kinds, and drop reports before it.
-
-        A request ``blocked``, about a failed prerequisite, is answered by no.
-        """
+        """Return the next frame of these kinds; drop reports before it, and answer a request ``blocked`` by no."""
         self._until = time.monotonic() + PATIENCE
         while True:
             while self._frames:

@@ -340,8 +340,5 @@ def _outputs(harness: Harness) -> Iterator[str]:
 
 
 def _forms(secret: str) -> set[str]:
-    """Return the forms in which a secret could be read in an output: as it is, escaped, or encoded.
-
-    Short encoded forms would be part of any text, and are left out.
-    """
+    """Return the forms in which a secret could be read: as it is, escaped, or encoded, unless that is very short."""
     return {secret, *written(secret), *(form for form in encoded(secret) if len(form) >= SHORTEST_ENCODED)}

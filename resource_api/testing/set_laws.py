@@ -179,10 +179,7 @@ class _Changes(Mapping[Any, Change]):
 
 
 def _runtime_with_refusal(harness: Harness, name: Name, readable: Collection[str]) -> Runtime:
-    """Return a runtime whose provider seems to be refused the change of ``name`` by the system.
-
-    The change fails when the provider reads an attribute outside ``readable``.
-    """
+    """Return a runtime whose provider fails to change ``name`` when it reads an attribute outside ``readable``."""
     provider: Any = harness.provider_class
 
     class Refusing(provider):  # type: ignore[misc] # the author's class, known only now
@@ -205,10 +202,7 @@ class Lag:
 
 
 def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
-    """Return a runtime in which ``get`` shows a change only after a ``lag``, as services in the cloud do.
-
-    ``settle``: the seconds that the type allows for it.
-    """
+    """Return a runtime in which ``get`` shows a change late; ``settle``: the seconds that the type allows for it."""
     provider: Any = harness.provider_class
     definition = copy(harness.definition)
     definition.settle = settle

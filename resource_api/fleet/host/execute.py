@@ -313,10 +313,7 @@ def _destroy(run: HostRun) -> int:
 
 
 def _plan(run: HostRun) -> int:
-    """Send the plan, or with the option ``empty`` that of ``destroy``; return 1 if it has failed steps or problems.
-
-    ``save``: send a saved plan, which a later job applies.
-    """
+    """Send the plan, of a destruction with ``empty``, to be applied later with ``save``; return 1 for failures."""
     if run.options.get("empty"):
         plan = run.runtime.plan_destroy(run.manifest, run.inputs, **run.selected(*_DESTROYING))
     else:
@@ -595,10 +592,7 @@ def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
 
 
 def _fail(run: HostRun, problems: Sequence[Problem], code: int) -> int:
-    """Send the problems that ended a command; return the exit code.
-
-    They are a refusal, so that the host is not in doubt, if it was certainly not changed.
-    """
+    """Send the problems that ended a command, a refusal if the host was surely not changed; return the exit code."""
     rendered = [documents.problem(problem) for problem in problems]
     if not run.began and code in {*NOTHING_DONE, BUG}:
         run.emit(documents.line("refused", {"exit_code": code, "problems": rendered}))

@@ -121,10 +121,7 @@ class Journal:
         raise StateError(msg)
 
     def _write(self, report: JobReport | None) -> None:
-        """Record the job that was begun, with its report or None; a report that is too long is cut to its summary.
-
-        Raise ``StateError``.
-        """
+        """Record the begun job and its report, cut to its summary if it is too long. Raise ``StateError``."""
         entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:
