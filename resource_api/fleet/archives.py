@@ -212,10 +212,7 @@ def package_archive(directory: str, needed: Sequence[str] = ()) -> SentArchive:
 
 
 def _sent_content(name: str, content: bytes) -> bytes:
-    """Return the content of a file as it is sent: code of this package without docstrings, a fifth of the archive.
-
-    Empty lines take their place, so that the line numbers in a host's tracebacks are those of the source.
-    """
+    """Return a file's content as it is sent: our code without docstrings, a fifth of it, with its line numbers."""
     if not (name.startswith("resource_api/") and name.endswith(".py")):
         return content
     lines = content.split(b"\n")

@@ -53,10 +53,7 @@ def address(name: str) -> Address:
 
 
 def expand(pattern: str) -> list[str]:
-    """Return the names of a pattern such as ``r[01:20]n[1:4,7]``, in its order.
-
-    Both ends are included, leading zeros are kept. Raise ``ValueError`` for an invalid range or too many names.
-    """
+    """Return the names of a pattern such as ``r[01:20]n[1:4,7]``, leading zeros kept. Raise ``ValueError``."""
     parts = _RANGE.split(pattern)
     if any("[" in text or "]" in text for text in parts[::2]):
         raise ValueError(f"'{pattern}': a bracket has no counterpart; a range is written as web[1:50]")
@@ -83,19 +80,24 @@ def _values(text: str, pattern: str) -> Iterator[str]:
             hint = "; an IPv6 address is written without brackets" if ":" in item and item.count(":") > 1 else ""
             raise ValueError(f"'{pattern}': '[{text}]' is no range; write [1:50], [01:20], [a:c] or [1,3,7:9]{hint}")
         low, high = match[1], match[2] or match[1]
-        if (low.isdigit(), low.islower()) != (high.isdigit(), high.islower()):
-            raise ValueError(f"'{pattern}': the ends of '{item}' are of two sorts")
+        if problem := _range_problem(low, high, item):
+            raise ValueError(f"'{pattern}': {problem}")
         if low.isdigit():
-            if high[0] == "0" and len(high) != len(low):
-                raise ValueError(f"'{pattern}': write both ends of '{item}' with as many digits")
-            numbers, width = range(int(low), int(high) + 1), _width(low)
-            values = (str(number).zfill(width) for number in numbers)
+            width = _width(low)
+            yield from (str(number).zfill(width) for number in range(int(low), int(high) + 1))
         else:
-            numbers = range(ord(low), ord(high) + 1)
-            values = (chr(number) for number in numbers)
-        if not numbers:
-            raise ValueError(f"'{pattern}': '{item}' ends before it begins")
-        yield from values
+            yield from map(chr, range(ord(low), ord(high) + 1))
+
+
+def _range_problem(low: str, high: str, item: str) -> str:
+    """Return the mistake in the ends of a range, two numbers or letters, or ""; ``item`` is its text."""
+    is_number = low.isdigit()
+    if (is_number, low.islower()) != (high.isdigit(), high.islower()):
+        return f"the ends of '{item}' are of two sorts"
+    if is_number and high[0] == "0" and len(high) != len(low):
+        return f"write both ends of '{item}' with as many digits"
+    ends_first = int(high) < int(low) if is_number else high < low
+    return f"'{item}' ends before it begins" if ends_first else ""
 
 
 def _width(number: str) -> int:

@@ -204,10 +204,7 @@ class _Builder:
         by_group: Mapping[str, HostSettings],
         keys: Sequence[HostSettings],
     ) -> HostSettings:
-        """Return the settings of the hosts with one membership, from their keys, groups and the defaults.
-
-        ``by_group``: group → its settings; ``keys``: the settings of each key, by its number.
-        """
+        """Return the settings of hosts with one membership; ``by_group``: by name, ``keys``: by number of the key."""
         of_groups = [by_group[name] for name in membership[1] if name in by_group]
         of_keys = [keys[number] for number in membership[0]]
         connections = [item.connection for item in of_groups], [item.connection for item in of_keys]

@@ -195,12 +195,9 @@ def document_fields(document: Document) -> dict[str, Any]:
 
 
 def read_manifest(documents: Sequence[Mapping[str, Any]], python: Callable[[bytes, str], Document]) -> Manifest:
-    """Return the manifest of a job's documents; ``python`` executes Python manifests. Raise ``ManifestError``.
-
-    State on the host records the manifest's path on the controller.
-    """
+    """Return the manifest of a job's documents; ``python`` executes those in Python. Raise ``ManifestError``."""
     files = [_document(fields) if "data" in fields else python(fields["raw"], fields["file"]) for fields in documents]
-    return from_documents(files, documents[-1]["path"])
+    return from_documents(files, documents[-1]["path"])  # state records the path on the controller
 
 
 def _document(fields: Mapping[str, Any]) -> Document:

@@ -1,8 +1,7 @@
 """Merge the hosts' results into one report; hosts with identical results are grouped.
 
-Results are untrusted data: malformed parts are ignored. Times, durations and a host's own name and address, which are
-the values of ``${host.…}`` that identify it, are ignored in the comparison. Since a name may also be a word, hosts with
-literally equal results are grouped first; names and addresses are ignored only among the others. The answer of a
+Results are untrusted data: malformed parts are ignored. Times are ignored in the comparison; so are a host's own name
+and address, but only among hosts without literally equal results, since a name may also be a word. The answer of a
 command that reads is compared by its printed lines: the rest may differ.
 """
 
@@ -335,12 +334,13 @@ class _HostResult:
         if ended == REFUSED:
             return "refused", f"refused: {self.problem or error or 'it does not say why'}"
         if ended == LOST:
-            cause, step = error or "the connection was lost", f"; its last step is {self._step}" if self._step else ""
+            cause = error or "the connection was lost"
+            step = f"; its last step is {self._step}" if self._step else ""
             return "failed", f"in doubt: {cause}; the job was sent, and the end did not come{step}"
         if code in {0, 2}:
-            return ("changed" if self.changed else "unchanged"), ""
-        failed = (self.summary or {}).get("failed", 0)
-        return "failed", error or ("" if failed or self.texts else f"failed with exit code {code}")
+            return "changed" if self.changed else "unchanged", ""
+        has_shown_reason = (self.summary or {}).get("failed") or self.texts
+        return "failed", error or ("" if has_shown_reason else f"failed with exit code {code}")
 
     def digests(self, status: str, error: str) -> tuple[bytes, bytes, str]:
         """Complete both digests of the result by status and error; return them, and the error with placeholders.

@@ -118,10 +118,10 @@ class OpensshTransport:
         hops = len(jump_chain(host))
         if hops:
             await self._pace.wait(_via(host))
+        # `ssh` passes the path of the file to a shell unquoted.
+        directory = "/tmp" if _UNSAFE.search(tempfile.gettempdir()) else None  # noqa: S108 - a file of its own
         # `ssh` has read the file when it is connected; no file remains if this process is killed later.
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="resource-api-", dir=_temporary(), errors="surrogateescape"
-        ) as file:
+        with tempfile.NamedTemporaryFile("w", prefix="resource-api-", dir=directory, errors="surrogateescape") as file:
             file.write(self._configuration(host))
             file.flush()
             program, *words = arguments
@@ -327,12 +327,6 @@ def _via(host: Host) -> str:
         user, port = f"{hop.user}@" if hop.user else "", f":{hop.port}" if hop.port else ""
         hops.append(f"{user}{text}{port}")
     return ",".join(hops)
-
-
-def _temporary() -> str:
-    """Return a directory for the configuration file; ``ssh`` passes its path to a shell unquoted."""
-    default = tempfile.gettempdir()
-    return "/tmp" if _UNSAFE.search(default) else default  # noqa: S108 - a file of its own
 
 
 def _unreachable_error(host: Host, output: str) -> HostUnreachable:

@@ -123,10 +123,7 @@ def _run_held(
 
 
 def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
-    """In the forked process, have changing system calls held, call ``function``, and exit with its code, or 1.
-
-    First the parent receives the descriptor by which it answers the held calls.
-    """
+    """In the forked process: send the listener for held calls, call ``function``, exit with its code, or 1."""
     code = 1
     try:
         _, machine, call = _MACHINES[platform.machine()]

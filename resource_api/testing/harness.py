@@ -1,9 +1,7 @@
 """The test harness of one type: calls through the runtime, direct calls of the provider, their records, the clean-up.
 
-Everything that a law changes is tracked before the change and restored by ``restore``. The context of a direct call
-records exceptions and reports; authors have it too, as ``resource_api.testing.context``. ``recorded`` collects the
-files, connections and programs that a block of code opens or starts, from Python's audit events (PEP 578), so code in C
-and mere status calls (``stat``) are not seen.
+Everything that a law changes is tracked before the change and restored by ``restore``. ``recorded`` collects accesses
+to the system from Python's audit events (PEP 578), so code in C and mere status calls (``stat``) are not seen.
 """
 # ruff: noqa: S101 - a law is an assertion
 

@@ -1,8 +1,7 @@
 """The laws of every provider: test methods for authors to inherit.
 
-The laws share no state and run in any order. They apply by the type's declaration; there is no list to maintain. Among
-them are laws of other users of the machine, whose files never change the results for another user: the author of a type
-names the paths of such files; their hostile contents are here.
+The laws share no state and run in any order; those that apply follow from the type's declaration. Files of other users
+of the machine never change the results: the author of a type names their paths, and their hostile contents are here.
 """
 # ruff: noqa: S101 - a law is an assertion
 
@@ -168,10 +167,7 @@ def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
 
 
 def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
-    """Write a regular file of a hostile user in one ``form``, of ``OTHER_FORMS`` or ``oversized``.
-
-    A program in it would leave a file in ``victim`` if it were executed.
-    """
+    """Write a regular hostile file in one ``form``; a program would leave a file in ``victim`` if it were executed."""
     if form == "program":
         content = f"#!/bin/sh\ntouch {victim}/executed\n".encode()
     elif form == "long line":

@@ -81,7 +81,6 @@ class _JobOptions(dict[str, Any]):
     """A job's options by name. A missing one is the controller's mistake, and no bug on this host."""
 
     def __missing__(self, name: str) -> Any:
-        """Raise ``UsageError``: a missing option is a mistake of the controller."""
         raise UsageError(f"the job lacks the option '{name}'")
 
 
@@ -200,10 +199,7 @@ class HostRun:
         return resource_selection.find_type(self.runtime, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the configured provider in the job's options, or None. Raise ``UsageError``, also for ``--config``.
-
-        Its values may be secret, and reach hosts in manifests alone.
-        """
+        """Return the configured provider in the job's options, or None. Raise ``UsageError``, also for ``--config``."""
         if self.options.get("config"):
             msg = (
                 "--config cannot be given to other hosts; declare the provider in a manifest, and name it with"
@@ -233,12 +229,13 @@ class HostRun:
         options = self.options
         if self.job.command not in jobs.CHANGING or options.get("noop"):
             return None
-        if not isinstance(store := self.runtime.store, SqliteStore):
+        store = self.runtime.store
+        if not isinstance(store, SqliteStore):
             return None
-        saved = options.get("saved_plan")
-        project = saved["project"] if saved else options.get("project") or project_name(self.manifest)
-        name = StackName(project, (saved or options).get("stack") or "default").checked()
-        return Journal(store.path, name)
+        # A saved plan has the names of its project and stack.
+        names = options.get("saved_plan") or options
+        project = names.get("project") or project_name(self.manifest)
+        return Journal(store.path, StackName(project, names.get("stack") or "default").checked())
 
     def _printed(self, text: str) -> None:
         """Log a line that code in this process printed, for the type whose provider is running."""
@@ -264,12 +261,13 @@ def run_job(run: HostRun) -> int:
     """
     _check_libraries(run.options.get("libraries", ()))
     command = _COMMANDS.get(run.job.command, _read)
-    if (journal := run.journal()) is None:
+    journal = run.journal()
+    if journal is None:
         return command(run)
-    with journal.held(
-        f"{run.job.command} of {run.job.operator or 'another machine'}", run.options.get("lock_timeout") or 0.0
-    ):
-        if (report := journal.begin(run.job)) is not None:
+    holder = f"{run.job.command} of {run.job.operator or 'another machine'}"
+    with journal.held(holder, run.options.get("lock_timeout") or 0.0):
+        report = journal.begin(run.job)
+        if report is not None:
             for document in report.documents:
                 run.send_masked(document)
             return report.code
@@ -501,11 +499,11 @@ def _cut(value: Any, characters: int, members: int) -> object:
     A long text ends with its length; a list or mapping with many members becomes such a text.
     """
     if isinstance(value, (dict, list, tuple)):
-        if len(value) <= members:
-            pairs = value.items() if isinstance(value, dict) else enumerate(value)
-            cut = {key: _cut(member, characters, members) for key, member in pairs}
-            return cut if isinstance(value, dict) else list(cut.values())
-        value = json.dumps(value, ensure_ascii=False)
+        if len(value) > members:
+            return _cut(json.dumps(value, ensure_ascii=False), characters, members)
+        if isinstance(value, dict):
+            return {key: _cut(member, characters, members) for key, member in value.items()}
+        return [_cut(member, characters, members) for member in value]
     too_long = isinstance(value, str) and len(value) > characters
     return f"{value[:characters]}… ({len(value)} characters)" if too_long else value
 
