@@ -87,21 +87,15 @@ class _JobOptions(dict[str, Any]):
 class HostRun:
     """A job with its runtime, log and interrupts."""
 
-    def __init__(
-        self,
-        job: HostJob,
-        emit: Callable[[Mapping[str, Any]], None],
-        result: Callable[[Mapping[str, Any]], None],
-        directories: Sequence[str],
-    ) -> None:
-        """Prepare the run of a job; ``emit`` sends an event, ``result`` the document of a command that only reads.
+    def __init__(self, job: HostJob, sender: Sender, cache: str, archives: Sequence[str]) -> None:
+        """Prepare the run of a job, whose documents ``sender`` sends to the controller.
 
-        ``directories``: the cache of unpacked archives, then those of the archives with modules. From now on all output
-        of this process is logged as events, and secrets are masked.
+        ``cache``: the directory of unpacked archives, ``archives``: those with modules in it. From now on all output of
+        this process is logged as events, and secrets are masked.
         """
         self.job = job
         self.options = _JobOptions(job.options)
-        self._emit, self._result = emit, result
+        self._sender = sender
         #: Whether the host may have been changed: an error is then no refusal.
         self.began = False
         #: The documents that the journal stores, to send them again if the same job is delivered twice.
@@ -115,13 +109,11 @@ class HostRun:
         self.context = RunContext(self.log)
         self.context.isolate = bool(self.options.get("isolate")) or None  # None: as each type declares
         self.interrupts = Interrupts(self.context, again="")
-        cache, *archives = directories
-        # An archive has the directories of a module path as 0, 1, 2 ...
-        self._module_path = [
-            f"{archive}/{number}"
-            for archive in archives
-            for number in sorted(filter(str.isdigit, os.listdir(archive)), key=int)
-        ]
+        self._module_path: list[str] = []
+        for archive in archives:
+            # An archive has the directories of a module path as 0, 1, 2 ...
+            numbers = sorted(filter(str.isdigit, os.listdir(archive)), key=int)
+            self._module_path += [f"{archive}/{number}" for number in numbers]
         trusted = [cache, *self.options.get("trust_path", ())]
         self.registry = Registry(ModulePath([*self._module_path, BUNDLED], distributions=False), trusted)
 
@@ -177,15 +169,15 @@ class HostRun:
         if document["type"] in _REPORTED:
             self.report_documents.append(document)
         if document["type"] == "result":
-            self._result(document)
+            self._sender.result(document)
         else:
-            self._emit(document)
+            self._sender.event(document)
 
     def result(self, value: object, *, reveal: bool = False) -> None:
         """Send the document of a command that only reads; ``reveal``: with secrets in clear, which are never kept."""
         document = documents.line("result", {"document": value})
         if reveal:
-            self._result(document)
+            self._sender.result(document)
         else:
             self.emit(document)
 
@@ -508,10 +500,10 @@ def _cut(value: Any, characters: int, members: int) -> object:
     return f"{value[:characters]}… ({len(value)} characters)" if too_long else value
 
 
-def main(cache: str, directories: Sequence[str]) -> None:
+def main(cache: str, archives: Sequence[str]) -> None:
     """Run the job on standard input and end this process with the command's exit code.
 
-    ``cache``: the directory of unpacked archives; ``directories``: the archives of modules in it.
+    ``cache``: the directory of unpacked archives; ``archives``: those of modules in it.
     """
     use_installed_libraries()
     # The end of the connection must not end the run.
@@ -530,36 +522,33 @@ def main(cache: str, directories: Sequence[str]) -> None:
     if job.traceparent is not None:
         os.environ["TRACEPARENT"] = job.traceparent
     # Interrupts are awaited as soon as there is a run that they can reach.
-    code = execute(job, sender, [cache, *directories], listener.start)
+    code = execute(HostRun(job, sender, cache, archives), sender, cache, listener.start)
     sender.end(code)
     exit_despite_threads(code)  # begins a timer only
     sys.exit(code)
 
 
-def execute(job: HostJob, sender: Sender, directories: Sequence[str], listen: Callable[[], None]) -> int:
+def execute(run: HostRun, sender: Sender, cache: str, listen: Callable[[], None]) -> int:
     """Run a job, send its events, and return the command's exit code.
 
-    ``directories``: the cache, whose code is trusted, and the archives of modules in it. ``listen`` is called as soon
-    as interrupts can be handled.
+    ``cache``: the directory whose free space is reported. ``listen`` is called as soon as interrupts can be handled.
     """
-    run = HostRun(job, sender.event, sender.result, directories)
-    interrupts = run.interrupts
     try:
-        with interrupts:
+        with run.interrupts:
             listen()
-            sender.event(hello(directories[0]))
+            sender.event(hello(cache))
             return run.exit_code(run_job(run))
     except ManifestError as error:
         return _fail(run, error.problems, error.exit_code)
     except ResourceAPIError as error:
-        message = error.with_options(_recovery_options(job)) if isinstance(error, StateDamaged) else str(error)
+        message = error.with_options(_recovery_options(run.job)) if isinstance(error, StateDamaged) else str(error)
         return _fail(run, [Problem(error.attribute, message, code=diagnostic_code(error))], error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort
         problem, code = unexpected(error)
         return _fail(run, [problem._replace(hint="")], code)
     except BaseException as error:  # noqa: BLE001 - an interrupt, or an exit of a provider
-        text = "interrupted" if interrupts.came else f"a provider ended the run: {reason(error)}"
-        return _fail(run, [Problem(None, text, code="interrupted")], interrupts.exit_code)
+        text = "interrupted" if run.interrupts.came else f"a provider ended the run: {reason(error)}"
+        return _fail(run, [Problem(None, text, code="interrupted")], run.interrupts.exit_code)
 
 
 def _recovery_options(job: HostJob) -> str:
