@@ -249,7 +249,8 @@ class FleetRun:
         self._job_for = job_for
         self._merge = merge
         self._observer = observer
-        self._record = record
+        self._ledger: Ledger | None
+        self._ledger, self._run_id = record or (None, "")
         self._host_timeout = host_timeout
         self._successful = {*SUCCEEDED, *ignored}
         self._clock = clock
@@ -399,8 +400,8 @@ class FleetRun:
 
     def _write_record(self) -> None:
         """Record started hosts and reports; ``--rerun`` repeats those that a kill loses, which does no harm."""
-        if self._record is not None and (self._started or self._reports):
-            self._record[0].note(self._record[1], self._started, self._reports)
+        if self._ledger is not None and (self._started or self._reports):
+            self._ledger.note(self._run_id, self._started, self._reports)
         self._started, self._reports, self._recorded = [], [], self._clock()
 
     def _handle_interrupt(self) -> None:
@@ -440,8 +441,8 @@ class FleetRun:
         self._reports += untouched
         try:
             self._write_record()
-            if self._record is not None:
-                self._record[0].finish(self._record[1])
+            if self._ledger is not None:
+                self._ledger.finish(self._run_id)
         finally:  # also if the ledger cannot be written
             if self._outcomes:
                 self._observer.batch_ended(self._batch_report(self._progress.allowed, last=True))

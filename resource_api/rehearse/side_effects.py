@@ -96,8 +96,9 @@ class EffectRecorder:
 def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
     """Return path → package for the files of packages that calls installed or upgraded, by dpkg's new lists."""
     owners: dict[str, str] = {}
-    lists = {change.path for call in calls for change in call.changes if change.path.startswith(_PACKAGE_LISTS)}
-    for path in sorted(path for path in lists if path.endswith(".list")):
+    for path in sorted({change.path for call in calls for change in call.changes}):
+        if not (path.startswith(_PACKAGE_LISTS) and path.endswith(".list")):
+            continue
         name = path.removeprefix(_PACKAGE_LISTS).removesuffix(".list").partition(":")[0]
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:

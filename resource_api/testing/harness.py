@@ -301,6 +301,11 @@ class Harness:
         rows = {self.definition.name_of(row): row for row in self.get(names) if exists(row)}
         return {name: rows[name] for name in names if name in rows}
 
+    def row(self, resource: Mapping[str, object]) -> Resource:
+        """Return the row of an existing resource."""
+        [name] = self.names(resource)
+        return self.existing([name])[name]
+
     def rows(self, provider: object = None) -> list[Resource]:
         """Return the rows that ``get`` lists, and those of the examples that it returns only when called by name."""
         provider = provider or self.provider()

@@ -14,6 +14,7 @@ import struct
 import tempfile
 import time
 from contextlib import contextmanager, suppress
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -78,17 +79,16 @@ class NeighbourLaws(FoundationLaws):
         """A file that cannot be read fails the resources in it, present or absent, and no others."""
         present = harness.examples.present
         for neighbour in _usable(harness):
-            for obstacle in neighbour.obstacles if neighbour.resources else ():
-                for resource in neighbour.resources:
-                    harness.track(present, resource)
-                    with _planted(neighbour, obstacle):
-                        failed = failures(harness.runtime.apply(harness.manifest(resource, present)))
-                    reference = str(harness.entries(resource)[0].reference)
-                    cause = f"{obstacle} in {neighbour.path}"
-                    assert reference in failed, f"{resource} is taken for done or absent with {cause}, which hides it"
-                    assert failed.keys() == {reference}, f"{cause} of one user fails the resources of others: {failed}"
-                    harness.assert_converged(present)
-                    harness.restore()
+            for obstacle, resource in product(neighbour.obstacles, neighbour.resources):
+                harness.track(present, resource)
+                with _planted(neighbour, obstacle):
+                    failed = failures(harness.runtime.apply(harness.manifest(resource, present)))
+                reference = str(harness.entries(resource)[0].reference)
+                cause = f"{obstacle} in {neighbour.path}"
+                assert reference in failed, f"{resource} is taken for done or absent with {cause}, which hides it"
+                assert failed.keys() == {reference}, f"{cause} of one user fails the resources of others: {failed}"
+                harness.assert_converged(present)
+                harness.restore()
 
 
 def _usable(harness: Harness) -> Sequence[Neighbour]:
