@@ -174,17 +174,17 @@ def _names_in_code(program: bytes) -> Iterator[str]:
 
 def _used_names(data: object) -> Iterator[str]:
     """Yield the names of types, in lower case, and functions in the JSON data of a manifest or plan."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield str(key).partition("[")[0].lower()
-            if key == "invoke" and isinstance(value, str):
-                yield value
-            elif key == "reference" and isinstance(value, str):
-                yield from (name.lower() for name in _TYPE_NAMES.findall(value))
-            yield from _used_names(value)
-    elif isinstance(data, list):
+    if isinstance(data, list):
         for item in data:
             yield from _used_names(item)
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield str(key).partition("[")[0].lower()
+            if key == "invoke":
+                yield str(value)
+            elif key == "reference":
+                yield from map(str.lower, _TYPE_NAMES.findall(str(value)))
+            yield from _used_names(value)
 
 
 def package_archive(directory: str, needed: Sequence[str] = ()) -> SentArchive:

@@ -110,10 +110,7 @@ class AsyncsshTransport:
         self._pace = transport.JumpPace()
 
     def endpoint(self, host: Host) -> Endpoint:
-        """Return the address, port, jump hosts and files of known hosts of a host, by the user's ssh configuration.
-
-        The inventory takes precedence. Raise ``HostUnreachable`` for an invalid configuration.
-        """
+        """Return the endpoint of a host by inventory, then ssh's configuration. Raise ``HostUnreachable``."""
         target = self._target(host.address or host.name, host.port, host.user)
         try:
             options = self.library.SSHClientConnectionOptions(**target, client_keys=None)
@@ -200,7 +197,7 @@ class AsyncsshTransport:
         return target
 
     async def _attempt(self, host: Host, endpoint: Endpoint) -> object:
-        """Connect to a host once, through its jump hosts, by fast ciphers if it may. Raise ``HostUnreachable``."""
+        """Connect to a host once, by its jump hosts, with fast ciphers unless configured. Raise ``HostUnreachable``."""
         refused_keys: list[str] = []
         arguments = {
             **self._target(host.address or host.name, host.port, host.user),

@@ -112,10 +112,7 @@ def for_host(
 
 
 def decoded_inputs(job: HostJob) -> dict[str, object]:
-    """Return name → value of a job's inputs, for ``Runtime`` on the host.
-
-    A text from a command line, file or variable gets the class by which it is converted to the input's data type.
-    """
+    """Return name → value of a job's inputs, a text with the class by which it is converted to its data type."""
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
         for name, value in job.inputs.items()

@@ -222,10 +222,7 @@ class HostInputs:
         return {name: value for name, value in resolved.items() if name in merged}  # the host adds its defaults
 
     def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> object:
-        """Return the value of an input; add problems with its position to ``problems``.
-
-        A source (file or command) is read once for all hosts. Its text is a ``FileInput``: only such may be secret.
-        """
+        """Return the value of an input, that of a source as a ``FileInput``: only such may be secret; add problems."""
         source = source_of(value.value, value.directory, host)
         if source is None:
             if name in self._sensitive and not value.file.endswith(AGE):

@@ -211,7 +211,8 @@ class Launch:
         """Return the reason why the stream ended before the job; ``code``: the exit code, None after a signal."""
         if self.problem:
             return self.problem
-        last = next(reversed(filled_lines(self._error.decode("utf-8", "replace"))), "")
+        lines = filled_lines(self._error.decode("utf-8", "replace"))
+        last = lines[-1] if lines else ""
         if self._become != "none" and not self._began:
             if self._prompts and any(text in last for text in _WRONG_PASSWORD):
                 return f"{self._become} has refused the password"

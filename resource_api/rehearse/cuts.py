@@ -88,6 +88,15 @@ class Held(NamedTuple):
     exit_code: int | None
 
 
+class _HeldCall(NamedTuple):
+    """A system call that the kernel holds until it is answered."""
+
+    identifier: int
+    process: int
+    number: int
+    arguments: Sequence[int]
+
+
 def _run_held(
     function: Callable[[], int], kill_at: int, state_write: Callable[[], int], stopped: Callable[[], bool]
 ) -> Held:
@@ -143,32 +152,35 @@ def _watch(
 
     Return the number of changing calls, and the last call, ``mv: rename``, or "": without an answer it is never made.
     """
-    poller = select.poll()
-    poller.register(listener, select.POLLIN)
-    poller.register(child, select.POLLIN)
     names = _names()
     count = counted = 0  # ``counted``: the write of state, or 0, of the change that was counted last
-    while not stopped():
-        ready = [descriptor for descriptor, _ in poller.poll(_PATIENCE)]
-        if child in ready:
-            break
-        if listener not in ready or (notification := _receive(listener)) is None:
-            continue
-        identifier, process, call, arguments = notification
-        name = names[call]
-        write = state_write()
+    for identifier, process, number, arguments in _held_calls(listener, child, stopped):
+        call, write = names[number], state_write()
         is_same_write = write and write == counted
-        if not is_same_write and _changes_file(name, process, arguments):
+        if not is_same_write and _changes_file(call, process, arguments):
             count, counted = count + 1, write
             if count == kill_at:
-                return count, f"{_program(process)}: {name}"  # without an answer, it is not made
+                return count, f"{_program(process)}: {call}"  # without an answer, it is not made
         with suppress(FileNotFoundError):  # the process was killed
             fcntl.ioctl(listener, _SEND, _ANSWER.pack(identifier, 0, 0, _CONTINUE))
     return count, ""
 
 
-def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
-    """Return the notification of a held system call: id, process, call and arguments; None if the process has ended."""
+def _held_calls(listener: int, child: int, stopped: Callable[[], bool]) -> Iterator[_HeldCall]:
+    """Yield the held system calls of the child, which wait for an answer, until its end or ``stopped``."""
+    poller = select.poll()
+    poller.register(listener, select.POLLIN)
+    poller.register(child, select.POLLIN)
+    while not stopped():
+        ready = [descriptor for descriptor, _ in poller.poll(_PATIENCE)]
+        if child in ready:
+            return
+        if listener in ready and (call := _receive(listener)) is not None:
+            yield call
+
+
+def _receive(listener: int) -> _HeldCall | None:
+    """Return a held system call, or None if its process has ended."""
     buffer = bytearray(_NOTIFICATION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -176,8 +188,8 @@ def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
         if error.errno in {errno.ENOENT, errno.EINTR}:
             return None
         raise
-    identifier, process, _flags, call, _machine, _address, *arguments = _NOTIFICATION.unpack(buffer)
-    return identifier, process, call, tuple(arguments)
+    identifier, process, _flags, number, _machine, _address, *arguments = _NOTIFICATION.unpack(buffer)
+    return _HeldCall(identifier, process, number, arguments)
 
 
 def _changes_file(call: str, process: int, arguments: Sequence[int]) -> bool:
