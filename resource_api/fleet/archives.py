@@ -319,10 +319,10 @@ def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield name in the archive, beginning with ``prefix``, and path of each file of code that hosts need."""
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
-        sent = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
+        is_left_out = any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
         stem, suffix = os.path.splitext(parts[-1])
-        sent = sent and stem in _SENT.get("/".join(parts[:-1]), (stem,))
-        if sent and suffix in {".py", ".json"}:
+        sent_stems = _SENT.get("/".join(parts[:-1]), (stem,))
+        if suffix in {".py", ".json"} and stem in sent_stems and not is_left_out:
             yield f"{prefix}/{name}", f"{directory}/{name}"
 
 

@@ -367,32 +367,20 @@ def _run_program(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[
             raise InterruptedError
         return _TICK
 
-    stdout, stderr = _StreamEnd(), _StreamEnd()
+    sizes, ends = {process.STDOUT: 0, process.STDERR: 0}, {process.STDOUT: b"", process.STDERR: b""}
     with process.Process(child.Invocation(_SHELL, arguments, dict(os.environ), os.getcwd())) as program:
         for stream, chunk in program.chunks(timeout):
-            (stdout if stream == process.STDOUT else stderr).add(chunk)
+            sizes[stream] += len(chunk)
+            ends[stream] = (ends[stream] + chunk)[-_KEPT:]  # a program may print without limit
     code = program.exit_code or 0
-    return {"exit_code": code if code >= 0 else _SIGNALLED - code, "stdout": stdout.text(), "stderr": stderr.text()}
+    stdout, stderr = (_stream_text(ends[stream], sizes[stream]) for stream in (process.STDOUT, process.STDERR))
+    return {"exit_code": code if code >= 0 else _SIGNALLED - code, "stdout": stdout, "stderr": stderr}
 
 
-class _StreamEnd:
-    """The end of a stream: a program may print without limit."""
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self._dropped = 0
-
-    def add(self, chunk: bytes) -> None:
-        """Append output of a program; keep only its last ``_KEPT`` bytes, as it may print without limit."""
-        self._bytes += chunk
-        if (extra := len(self._bytes) - _KEPT) > 0:
-            self._dropped += extra
-            del self._bytes[:extra]
-
-    def text(self) -> str:
-        """Return the text, after the number of bytes that were dropped, if any."""
-        text = self._bytes.decode("utf-8", "replace")
-        return f"… ({self._dropped} bytes before this)\n{text}" if self._dropped else text
+def _stream_text(end: bytes, size: int) -> str:
+    """Return the end of a stream of ``size`` bytes as text, after the number of the bytes before it, if any."""
+    text, dropped = end.decode("utf-8", "replace"), size - len(end)
+    return f"… ({dropped} bytes before this)\n{text}" if dropped else text
 
 
 def _agent(run: HostRun) -> int:
