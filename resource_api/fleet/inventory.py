@@ -162,7 +162,7 @@ class _Builder:
         keys = [self._settings("hosts", pattern, body=body) for pattern, body in bodies.items()]
         hosts = self._memberships(bodies, groups)
         by_group = {name: self._settings("groups", name, body=body) for name, body in groups.items()}
-        members = _members(hosts, groups)
+        members = _hosts_by_group(hosts, groups)
         for name in members.keys() & hosts.keys():
             self._add(("hosts", name), f"'{name}' is a host and a group; give one of them another name")
         settings = {
@@ -271,7 +271,7 @@ class _Builder:
         self.problems.append(document.problem(self._source.file, position, "inventory", message, hint))
 
 
-def _members(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> dict[str, list[str]]:
+def _hosts_by_group(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> dict[str, list[str]]:
     """Return group → its hosts, in the order of the file; hosts may be in groups that have no section of their own."""
     members: dict[str, list[str]] = {name: [] for name in groups}
     for host, (_numbers, host_groups) in hosts.items():
