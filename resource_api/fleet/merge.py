@@ -55,8 +55,8 @@ _OWN_NAME: Final = "\ue000"
 _OWN_ADDRESS: Final = "\ue001"
 #: Replaces the placeholders in the output for different hosts.
 _PLACEHOLDER_HOST: Final = Host("${host.name}", "${host.address}")
-#: A name that is no part of a longer one, as ``db.web1`` and ``web10`` are of ``web1``, or of an escape, as ``n1`` in
-#: ``\n1``. Behind a whole escape, as in ``\nweb1``, it is one.
+#: A name that is no part of a longer one, as ``web1`` is of ``db.web1`` and ``web10``, or of an escape, as ``n1`` is of
+#: ``\n1``. Behind a whole escape, as in ``\nweb1``, it is a name.
 _WHOLE_NAME: Final = r"(?:(?<=\\[nrt])|(?<![\w.\\-])){}(?![\w-])"
 #: Largest number of stored documents and characters of one host, and of characters of all groups.
 _MAX_DOCUMENTS: Final = 2000
@@ -411,7 +411,7 @@ class Merge:
             result.add(document)
 
     def end(self, host: Host, document: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Group a finished host by its result, count its status, and return its report; ``document``: its last one."""
+        """Group a finished host by its result, count its status, and return its report; ``document``: its end."""
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)
         report = report._replace(error=self._mask(report.error))
