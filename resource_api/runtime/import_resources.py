@@ -54,6 +54,13 @@ class ForeignRecord(NamedTuple):
     status: str = "ready"
 
 
+class _Reading(NamedTuple):
+    """The result of reading a resource: its row, None if it does not exist, or the reason of a failure, or ""."""
+
+    row: Mapping[str, object] | None
+    failure: str
+
+
 def import_summary(outcomes: Sequence[ImportOutcome]) -> Summary:
     """Return the counts of an import; a missing resource of a pattern counts as unchanged."""
     statuses = [outcome.status for outcome in outcomes if not outcome.error]
@@ -99,34 +106,31 @@ def import_resources(
         stack = runtime.name(catalog)
         runtime.claim(stack)
         if name is None and _ends_with_name(targets, catalog):
-            targets, name = targets[:-1], targets[-1]
+            *targets, name = targets
         explicit, entries = _declared_entries(catalog, targets, stack)
         if name is not None:
             _check_name(name, targets, entries, providers)
         instances = configure_instances(catalog, runtime.store.load(stack), providers)
-        new = [entry for entry in entries if not _is_ours(entry, instances.state)]
         runtime.begin_private_data(instances.state)
-        foreign = {entry.index: foreign_records.get(str(entry.reference)) for entry in new}
-        for entry in new:
-            if (foreign_record := foreign[entry.index]) is not None:
-                runtime.run.private.store(entry.key, foreign_record.private)
+        new = [entry for entry in entries if not _is_ours(entry, instances.state)]
+        foreign = {entry.key: foreign_records.get(str(entry.reference)) for entry in new}
+        for key, foreign_record in foreign.items():
+            if foreign_record is not None:
+                runtime.run.private.store(key, foreign_record.private)
         # Where the type imports by ids, ``name`` is the id in the resource's own system.
         ids = {} if name is None else {entry.key: name for entry in new if "import" in entry.definition.features}
         rows = _read_entries(new, providers, Snapshot(providers, strict), ids)
         records = [
-            _imported_record(catalog, entry, row, instances.state)._replace(
-                implementation=providers.implementation(entry.instance, entry.name),
-                private=seal_secrets(runtime.run.private.get(entry.key), instances.state.salt),
-                status=foreign_record.status if (foreign_record := foreign[entry.index]) else "ready",
-            )
+            _imported_record(catalog, entry, row, instances.state, providers, foreign=foreign[entry.key])
             for entry in new
-            if (row := rows[entry.index][0]) is not None
+            if (row := rows[entry.index].row) is not None
         ]
-        resolved = [record.key for record in records if record.key in instances.state.intents]
-        imported = Commit(records, resolved=resolved, manifest=catalog.manifest.recorded_after(instances.state))
-        for commit in (instances.commit, imported) if records else ():
-            if commit.changes_state:
-                runtime.store.commit(stack, commit)
+        if records:
+            resolved = [record.key for record in records if record.key in instances.state.intents]
+            manifest = catalog.manifest.recorded_after(instances.state)
+            for commit in (instances.commit, Commit(records, resolved=resolved, manifest=manifest)):
+                if commit.changes_state:
+                    runtime.store.commit(stack, commit)
         outcomes = [_outcome(entry, rows.get(entry.index), is_explicit=entry.index in explicit) for entry in entries]
         for entry, outcome in zip(entries, outcomes, strict=True):
             log_import(runtime, outcome, entry.type)
@@ -146,8 +150,8 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
 
 def _read_entries(
     entries: Sequence[Entry], providers: ProviderPool, snapshot: Snapshot, ids: dict[RecordKey, str]
-) -> dict[int, tuple[Mapping[str, object] | None, str]]:
-    """Read the resources to import; return entry's index → its row or None, and the reason of a failure or "".
+) -> dict[int, _Reading]:
+    """Read the resources to import; return entry's index → the result.
 
     ``ids``: key of a resource → its id, for those that cannot be read by name before they are recorded.
     """
@@ -161,26 +165,27 @@ def _read_entries(
     # Before the first call: of a type with several providers each resource is read by the one that it states.
     providers.assigned = lambda instance: stated.get(instance, {})
     snapshot.imports = ids
-    rows: dict[int, tuple[Mapping[str, object] | None, str]] = {}
+    rows: dict[int, _Reading] = {}
     for group in by_instance.values():
         snapshot.read(group[0].definition, [entry.name for entry in group])
         for entry in group:
             row, failure = snapshot.observation(entry.instance, entry.name)
-            rows[entry.index] = (row if row is not None and not failure and exists(row) else None), failure
+            is_there = row is not None and not failure and exists(row)
+            rows[entry.index] = _Reading(row if is_there else None, failure)
     return rows
 
 
-def _outcome(entry: Entry, read: tuple[Mapping[str, object] | None, str] | None, *, is_explicit: bool) -> ImportOutcome:
-    """Return the outcome for a resource; ``read``: its row and failure, None if it was not read, being ours already.
+def _outcome(entry: Entry, reading: _Reading | None, *, is_explicit: bool) -> ImportOutcome:
+    """Return the outcome for a resource; ``reading``: None if it was not read, because it is ours already.
 
     A missing one is an error only if it ``is_explicit``: named by the user, not merely matched by a pattern.
     """
     name = str(entry.reference)
-    if read is None:
+    if reading is None:
         return ImportOutcome(name, "recorded")
-    row, failure = read
-    if row is not None:
+    if reading.row is not None:
         return ImportOutcome(name, "imported")
+    failure = reading.failure
     error = f"{name} cannot be imported: {failure or 'it does not exist'}" if failure or is_explicit else ""
     return ImportOutcome(name, "failed" if failure else "missing", error)
 
@@ -260,19 +265,27 @@ def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
     return entry
 
 
-def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, object], state: StackState) -> Record:
-    """Return the record of an imported resource.
+def _imported_record(
+    catalog: Catalog,
+    entry: Entry,
+    row: Mapping[str, object],
+    state: StackState,
+    providers: ProviderPool,
+    *,
+    foreign: ForeignRecord | None,
+) -> Record:
+    """Return the record of an imported resource; ``foreign``: the record of another tool about it, or None.
 
     Declared values that differ from ``row`` are not recorded: the next plan shows them as changes, not as drift.
     """
-    hidden = {*entry.definition.write_only, *entry.ephemeral}
-    declared = {key: value for key, value in entry.should.items() if key not in hidden}
+    hidden = {*entry.definition.write_only, *entry.ephemeral, *entry.pending}
+    should = seal_secrets({key: value for key, value in entry.should.items() if key not in hidden}, state.salt)
     record = Record(
         entry.type,
         entry.name,
         entry.title,
         inputs=recorded_inputs(entry, entry.should, state.salt),
-        should=seal_secrets({key: value for key, value in declared.items() if key not in entry.pending}, state.salt),
+        should=should,
         is_=seal_secrets(recorded_state(entry.definition, entry.should, row), state.salt),
         owned=True,
         requires=required_references(catalog, entry),
@@ -280,7 +293,10 @@ def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, object], 
         provider=entry.provider,
         schema_version=entry.definition.schema_version,
         parent=entry.parent,
+        implementation=providers.implementation(entry.instance, entry.name),
+        private=seal_secrets(providers.run.private.get(entry.key), state.salt),
+        status="ready" if foreign is None else foreign.status,
     )
-    requested = record._replace(is_=record.should)
-    unlike = {change.attribute for change in drifting.drifted_attributes(entry.definition, requested, row, state.salt)}
-    return record._replace(should={key: value for key, value in record.should.items() if key not in unlike})
+    differences = drifting.drifted_attributes(entry.definition, record._replace(is_=should), row, state.salt)
+    unlike = {difference.attribute for difference in differences}
+    return record._replace(should={key: value for key, value in should.items() if key not in unlike})

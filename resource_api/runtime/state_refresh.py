@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.entry import Entry
     from resource_api.model.json_documents import RefreshJson
     from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.record import RecordKey
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
     from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.runtime.commands import Call
@@ -103,23 +103,21 @@ def refresh(
         # Nothing is planned here: a provider whose configuration refers to resources is configured as it was recorded.
         configured = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
         instances = configure_instances(catalog._replace(instances=configured), runtime.store.load(name), providers)
-        for option, patterns in (("--target", targets), ("--exclude", excludes)):
-            selecting.check_stack(patterns, option, instances.state)
         state, renaming = rename(instances.state, instances.state.records, providers.functions)
         providers.assigned = partial(_recorded_implementations, state)
         runtime.begin_private_data(state)
-        selected = _selected_records(list(state.records.values()), targets, excludes, selecting.aliases(catalog))
+        selected = _selected_records(state, targets, excludes, selecting.aliases(catalog))
         with runtime.log.bind(**name._asdict(), phase="observe"):
             changed_records, failures = _read_records(Snapshot(providers, strict), state, selected)
         drift = [Drifted(str(change.record.reference), change.drift) for change in changed_records if change.drift]
         for event in drift:
             runtime.notify(event)
-        outputs: Mapping[str, object] = {}
+        outputs = state.outputs
         if not (targets or excludes or failures):
             call = partial(_call_function, catalog, instances, providers)
             outputs, failures = _refreshed_outputs(catalog, state, [change.record for change in changed_records], call)
-        changed = output_changes(state.outputs, {**state.outputs, **outputs}, state.salt) if outputs else ()
-        written = seal_secrets({**state.outputs, **outputs}, state.salt) if changed else None
+        changed = output_changes(state.outputs, outputs, state.salt)
+        written = seal_secrets(outputs, state.salt) if changed else None
         refreshed = Commit([change.record for change in changed_records], outputs=written)
         for commit in () if noop else (instances.commit, renaming, refreshed):
             if commit.changes_state:
@@ -137,39 +135,41 @@ def _refreshed_outputs(
     state: StackState,
     changed: Sequence[Record],
     call: Callable[[FunctionCall, Mapping[str, object]], object],
-) -> tuple[dict[str, object], list[str]]:
-    """Return the present values of the recorded outputs that refer to ``changed`` records, and the failures.
+) -> tuple[Mapping[str, object], list[str]]:
+    """Return the recorded outputs, those that refer to ``changed`` records with their present values; and the failures.
 
-    With a failure there are none: outputs are recorded together or not at all, as after a failed run. ``call`` calls a
-    function whose inputs are known.
+    With a failure all are as recorded: outputs are recorded together or not at all, as after a failed run. ``call``
+    calls a function whose inputs are known.
     """
-    keys = {record.key for record in changed}
-    if not (keys and state.outputs):
-        return {}, []
-    records = {**state.records, **{record.key: record for record in changed}}
-
-    def entry_of(path: ExpressionPath) -> Entry | None:
-        return catalog.find(path.root) if isinstance(path.root, Reference) else None
-
-    def value_of(path: ExpressionPath) -> object:
-        """Return the recorded value at a path into a resource; ``UNKNOWN`` if it has no record, or only a digest."""
-        entry = entry_of(path)
-        record = records.get(entry.key) if entry is not None else None
-        if entry is None or record is None:
-            return UNKNOWN
-        value = unknowns.value_of(path, entry.definition, open_sealed(record.should), open_sealed(record.is_))
-        return UNKNOWN if has_sealed(value) else value
-
+    changed_records = {record.key: record for record in changed}
     affected = {
         name: value
         for name, value in catalog.manifest.outputs.items()
-        if name in state.outputs
-        and any((entry := entry_of(path)) is not None and entry.key in keys for path in catalog.scope.paths(value))
+        if name in state.outputs and not changed_records.keys().isdisjoint(_referenced_keys(catalog, value))
     }
     narrowed = catalog._replace(manifest=catalog.manifest._replace(outputs=affected))
+    value_of = partial(_recorded_value, catalog, {**state.records, **changed_records})
     values, problems = unknowns.outputs(narrowed, catalog.scope.resolver(value_of, call))
-    failures = [FilePosition(problem.file, problem.line).after(problem.message) for problem in problems]
-    return {} if failures else {name: value for name, value in values.items() if not is_unknown(value)}, failures
+    if problems:
+        return state.outputs, [FilePosition(row.file, row.line).after(row.message) for row in problems]
+    return {**state.outputs, **{name: value for name, value in values.items() if not is_unknown(value)}}, []
+
+
+def _referenced_keys(catalog: Catalog, value: object) -> Iterator[RecordKey]:
+    """Yield the keys of the resources that the expressions of an output refer to."""
+    for path in catalog.scope.paths(value):
+        if isinstance(path.root, Reference) and (entry := catalog.find(path.root)) is not None:
+            yield entry.key
+
+
+def _recorded_value(catalog: Catalog, records: Mapping[RecordKey, Record], path: ExpressionPath) -> object:
+    """Return the recorded value at a path into a resource; ``UNKNOWN`` if it has no record, or only a digest."""
+    entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
+    record = records.get(entry.key) if entry is not None else None
+    if entry is None or record is None:
+        return UNKNOWN
+    value = unknowns.value_of(path, entry.definition, open_sealed(record.should), open_sealed(record.is_))
+    return UNKNOWN if has_sealed(value) else value
 
 
 def _call_function(
@@ -188,18 +188,20 @@ def _call_function(
 
 
 def _selected_records(
-    records: Sequence[Record], targets: Sequence[str], excludes: Sequence[str], aliases: Mapping[str, str]
+    state: StackState, targets: Sequence[str], excludes: Sequence[str], aliases: Mapping[str, str]
 ) -> list[Record]:
     """Return the records that targets and exclusions select; a replaced resource belongs to its successor.
 
-    ``aliases``: second name → reference.
+    ``aliases``: second name → reference. Raise ``UsageError`` for a URN of another stack, or without a match.
     """
+    records = list(state.records.values())
 
     def matching(patterns: Sequence[str], option: str) -> set[str]:
+        selecting.check_stack(patterns, option, state)
         indices = selecting.matching_indices(patterns, records, option, aliases=aliases)
         return {str(records[index].reference) for index in indices}
 
-    excluded, targeted = matching(excludes, "--exclude"), matching(targets, "--target")
+    targeted, excluded = matching(targets, "--target"), matching(excludes, "--exclude")
     selected = []
     for record in records:
         names = {str(record.reference), record.successor}
@@ -231,43 +233,54 @@ def _read_records(
     snapshot: Snapshot, state: StackState, records: Sequence[Record]
 ) -> tuple[list[_ChangedRecord], list[str]]:
     """Read recorded resources again; return the records that changed, and the failures of those that are unreadable."""
+    by_instance: dict[str, list[Record]] = {}
+    for record in records:
+        by_instance.setdefault(record.instance, []).append(record)
     changed_records: list[_ChangedRecord] = []
     failures: list[str] = []
-    for instance in dict.fromkeys(record.instance for record in records):
-        of_instance = [record for record in records if record.instance == instance]
-        failures += _read_instance(snapshot, state, of_instance, changed_records)
+    for of_instance in by_instance.values():
+        changed, failed = _read_instance(snapshot, state, of_instance)
+        changed_records += changed
+        failures += failed
     return changed_records, failures
 
 
 def _read_instance(
-    snapshot: Snapshot, state: StackState, records: Sequence[Record], changed_records: list[_ChangedRecord]
-) -> list[str]:
-    """Read the records of one provider instance; append the changed ones and return the failures."""
+    snapshot: Snapshot, state: StackState, records: Sequence[Record]
+) -> tuple[list[_ChangedRecord], list[str]]:
+    """Read the records of one provider instance; return the changed ones and the failures."""
     try:
         functions = snapshot.providers.functions(records[0].instance)
     except DefinitionError as error:
-        return [f"{record.reference}: {error}" for record in records]
-    definition = functions.definition
-    if "imperative" in definition.features:  # its effect cannot be read back
-        return []
+        return [], [f"{record.reference}: {error}" for record in records]
+    if "imperative" in functions.definition.features:  # its effect cannot be read back
+        return [], []
+    changed_records = []
     records, failures = _upgraded(records, functions)
-    snapshot.read(definition, [record.name for record in records])
+    snapshot.read(functions.definition, [record.name for record in records])
     for record in records:
         row, failure = snapshot.observation(record.instance, record.name)
         if failure:
             failures.append(f"{record.reference}: {failure}")
             continue
-        drift = drifting.drifted_attributes(definition, record, row, state.salt)
-        values = {**(record.is_ or {}), **record.should}
-        is_ = recorded_state(definition, values, row) if row is not None and exists(row) else None
         # A provider may store other private data while it reads.
         private = snapshot.providers.run.private
         data = seal_secrets(private.get(key), state.salt) if (key := record.key) in private.stored else record.private
-        new = record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version, private=data)
-        changes = [*drift, *_read_only_changes(definition, record, new)]
-        if changes or data != record.private:
-            changed_records.append(_ChangedRecord(new, drift, changes))
-    return failures
+        change = _compared(functions.definition, record._replace(private=data), row, state.salt)
+        if change.changes or data != record.private:
+            changed_records.append(change)
+    return changed_records, failures
+
+
+def _compared(
+    definition: TypeDefinition, record: Record, row: Mapping[str, object] | None, salt: bytes
+) -> _ChangedRecord:
+    """Return a record with the present state in ``row``, None for no row, and its differences from the former state."""
+    drift = drifting.drifted_attributes(definition, record, row, salt)
+    values = {**(record.is_ or {}), **record.should}
+    is_ = recorded_state(definition, values, row) if row is not None and exists(row) else None
+    new = record._replace(is_=seal_secrets(is_, salt), schema_version=definition.schema_version)
+    return _ChangedRecord(new, drift, [*drift, *_read_only_changes(definition, record, new)])
 
 
 def _upgraded(records: Iterable[Record], functions: ProviderFunctions) -> tuple[list[Record], list[str]]:
