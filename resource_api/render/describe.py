@@ -247,13 +247,23 @@ def _sections(
 
     ``expressions``: with data types in full. ``explained``: with the meanings of features and kinds.
     """
-    origins: list[tuple[str, Sequence[Item]]] = [("Origin", [[str(origin)]])] if origin is not None else []
-    if not isinstance(definition, TypeDefinition):
+    if isinstance(definition, TypeDefinition):
+        yield from _feature_sections(definition, explained=explained)
+    else:
         yield _results(definition)
-        yield from origins
-        return
-    yield from _feature_sections(definition, explained=explained)
-    yield from origins
+    if origin is not None:
+        yield "Origin", [[str(origin)]]
+    if isinstance(definition, TypeDefinition):
+        yield from _type_sections(definition, providers, expressions=expressions)
+        kinds = [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]
+        if kinds and explained:
+            yield "Kinds", [[f"{kind}: {KINDS[kind]}"] for kind in kinds]
+
+
+def _type_sections(
+    definition: TypeDefinition, providers: Sequence[Suitability], *, expressions: bool
+) -> Iterator[tuple[str, Sequence[Item]]]:
+    """Yield the sections that only a type has, on its providers, functions, relationships and titles."""
     if definition.timeout is not None:
         limits = definition.timeout if isinstance(definition.timeout, dict) else {"each change": definition.timeout}
         yield "Time limits", [[f"{name}: {f'{limit:g} s' if limit else 'none'}"] for name, limit in limits.items()]
@@ -269,8 +279,6 @@ def _sections(
         yield "Automatic relationships", relations
     if definition.titles.regexes:
         yield "Titles", [_title(regex, expressions=expressions) for regex in definition.titles.regexes]
-    if explained and (kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]):
-        yield "Kinds", [[f"{kind}: {KINDS[kind]}"] for kind in kinds]
 
 
 def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:

@@ -155,27 +155,34 @@ def _value_lines(value: object) -> Iterable[str]:
 
 def result_lines(command: str, result: object) -> Iterable[str]:
     """Return the lines of a host's result of a command other than plan; none for an unexpected one."""
-    if command == "validate" and isinstance(result, dict):
-        parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
-        return [text.valid(result), *left_out_lines(parts)] if result.get("valid") else []
-    if command == "import" and isinstance(result, dict):
-        return text.imported(result) if result.get("resources") else []
-    if command == "run" and isinstance(result, dict):
-        return [escape(line) for name in ("stdout", "stderr") for line in str(result.get(name) or "").splitlines()]
+    if isinstance(result, dict):
+        return _document_lines(command, result)
     if command == "output":
-        return outputs(result) if isinstance(result, dict) else _value_lines(result)
-    if command == "report" and isinstance(result, dict):
-        is_overview = result.get("kind") == "overview"
-        return (
-            run_text.overview_lines(cast("OverviewJson", result))
-            if is_overview
-            else run_text.run(cast("RunJson", result))
-        )
+        return _value_lines(result)
     if command in {"history", "state"} and isinstance(result, list):
         result = text.with_projects(result) if all(isinstance(item, dict) for item in result) else result
         return [_recorded(item) for item in result]
-    if command == "state" and isinstance(result, dict):
-        return _state_lines(result)
+    return []
+
+
+def _document_lines(command: str, result: Mapping[str, Any]) -> Iterable[str]:
+    """Return the lines of a host's result that is a mapping."""
+    match command:
+        case "validate" if result.get("valid"):
+            parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]
+            return [text.valid(result), *left_out_lines(parts)]
+        case "import" if result.get("resources"):
+            return text.imported(result)
+        case "run":
+            return [escape(line) for name in ("stdout", "stderr") for line in str(result.get(name) or "").splitlines()]
+        case "output":
+            return outputs(result)
+        case "report" if result.get("kind") == "overview":
+            return run_text.overview_lines(cast("OverviewJson", result))
+        case "report":
+            return run_text.run(cast("RunJson", result))
+        case "state":
+            return _state_lines(result)
     return []
 
 
@@ -199,12 +206,9 @@ def agent_lines(status: Mapping[str, Any], time_now: float | None = None) -> lis
 def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
     """Return the lines of the result of ``state rm``, ``mv`` and the like: ``forgotten: File[/etc/motd]``."""
     if "former" in result:
-        project, stacks = escape(str(result["project"])), [escape(str(stack)) for stack in result["stacks"]]
-        noun = f"stack{'' if len(stacks) == 1 else 's'} {', '.join(stacks)}"
-        former = escape(str(result["former"]))
-        return [
-            f"project {former} is now project {project}, with the {noun}; write 'project: {project}' into its manifest"
-        ]
+        project, former, stacks = result["project"], result["former"], list(map(str, result["stacks"]))
+        now = f"is now project {project}, with the stack{'' if len(stacks) == 1 else 's'} {', '.join(stacks)}"
+        return [escape(f"project {former} {now}; write 'project: {project}' into its manifest")]
     return [escape(f"{word}: {name}") for word in ("forgotten", "written") for name in result.get(word) or ()]
 
 
@@ -226,13 +230,12 @@ def _recorded(item: object) -> str:
 
 def as_run(document: FleetJson) -> dict[str, object]:
     """Return the document of a run over hosts in the form of a single run's, with hosts as steps: for JUnit."""
+    statuses = {"changed": "success", "unchanged": "success", "untouched": "skipped"}
     steps = [
         {
             "reference": host["name"],
             "action": "run",
-            "status": {"changed": "success", "unchanged": "success", "untouched": "skipped"}.get(
-                host["status"], "failed"
-            ),
+            "status": statuses.get(host["status"], "failed"),
             "error": host["error"] or ("failed" if host["status"] == "failed" else None),
             "seconds": host["seconds"],
         }

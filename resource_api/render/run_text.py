@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from resource_api.model.json_documents import (
         CallJson,
         ChangeJson,
+        DriftJson,
         FailingResourceJson,
         FinishedRunJson,
         OverviewJson,
@@ -69,12 +70,14 @@ def run(document: RunJson, style: Style = _PLAIN) -> Iterator[str]:
     if document["drift"]:
         yield ""
         yield style.paint(f"Drifted before this run: {len(document['drift'])}", "1")
-        for drift in document["drift"]:
-            words = (
-                f"{c['attribute']} was {style.value(c['was'])}, is {style.value(c['is'])}" for c in drift["changes"]
-            )
-            yield f"  {escape(drift['reference'])}: {'; '.join(words)}"
+        yield from (_drift(drift, style) for drift in document["drift"])
     yield from _critical_path(document, style)
+
+
+def _drift(drift: DriftJson, style: Style) -> str:
+    """Return the line of a resource that had drifted: the recorded and the read value of each attribute."""
+    words = (f"{c['attribute']} was {style.value(c['was'])}, is {style.value(c['is'])}" for c in drift["changes"])
+    return f"  {escape(drift['reference'])}: {'; '.join(words)}"
 
 
 def _step(step: RunStepJson, style: Style) -> Iterator[str]:
@@ -151,21 +154,27 @@ def chart(runs: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]
 
     Without bars if a line with them would be longer than ``width``; None: any line fits.
     """
-    counts = (run.get("summary") or {} for run in runs)
-    changes = [sum(count.get(name, 0) for name in SUMMARY_FIELDS.values()) for count in counts]
-    rows = [(_seconds(run), number, run.get("drifted") or 0) for run, number in zip(runs, changes, strict=True)]
-    largest = [max((row[column] for row in rows), default=0) for column in range(3)]
+    rows = [(_seconds(run), _change_count(run), run.get("drifted") or 0) for run in runs]
+    largest = list(map(max, zip(*rows, strict=True)))
     commands = list(map(_command, runs))
     has_bars = width is None or _BEFORE_COMMAND + max(map(len, commands), default=0) <= width
     space = " " * (_BAR + 1) if has_bars else ""
     titles = " ".join(f"{title:>7}{space}" for title in ("seconds", "changed", "drifted"))
     yield f"{'started (UTC)':16} {'run':{_ID}} {titles} command"
     for run, row, command in zip(runs, rows, commands, strict=True):
-        cells = [f"{row[0]:7.1f}", *(f"{number:7d}" for number in row[1:])]
-        bars = [f" {_bar(value, most):{_BAR}}" if has_bars else "" for value, most in zip(row, largest, strict=True)]
-        columns = " ".join(cell + drawn for cell, drawn in zip(cells, bars, strict=True))
+        seconds, changed, drifted = row
+        cells = [f"{seconds:7.1f}", f"{changed:7d}", f"{drifted:7d}"]
+        if has_bars:
+            bars = (f"{_bar(value, most):{_BAR}}" for value, most in zip(row, largest, strict=True))
+            cells = list(map(" ".join, zip(cells, bars, strict=True)))
         when, name = text.time_of(run.get("started"))[:16], escape(str(run.get("run", "")))[:_ID]
-        yield f"{when:16} {name:{_ID}} {columns} {command}"
+        yield f"{when:16} {name:{_ID}} {' '.join(cells)} {command}"
+
+
+def _change_count(run: Mapping[str, Any]) -> int:
+    """Return the number of changes of a run by its summary."""
+    counts = run.get("summary") or {}
+    return sum(counts.get(name, 0) for name in SUMMARY_FIELDS.values())
 
 
 def _command(run: Mapping[str, Any]) -> str:
@@ -229,17 +238,22 @@ def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
             end = f": {escape(step['error'])}" if step["error"] else ""
             yield f"{sign} {escape(step['reference'])}: {step['action']} {step['status']}{end}"
             yield from (f"    {line}" for line in change_lines(step["changes"]))
-    for difference in document["different"]:
-        yield f"~ {escape(difference['reference'])}"
-        for name in _COMPARED:
-            if name in difference:
-                yield f"    {name}: {' → '.join(map(show_attribute, difference[name]))}"
-        for attribute, pair in difference.get("attributes", {}).items():
-            for sign, change in zip("-+", pair, strict=True):
-                lines = change_lines([change]) if change else [f"{escape(attribute)}: not changed"]
-                yield from (f"    {sign} {line}" for line in lines)
+    for different in document["different"]:
+        yield f"~ {escape(different['reference'])}"
+        yield from (f"    {line}" for line in _step_difference_lines(different))
     if not (document["only_in_a"] or document["only_in_b"] or document["different"]):
         yield "The same resources had the same changes and outcomes."
+
+
+def _step_difference_lines(different: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a resource in both runs: fields of its steps with both values, then changed attributes."""
+    for name in _COMPARED:
+        if name in different:
+            yield f"{name}: {' → '.join(map(show_attribute, different[name]))}"
+    for attribute, pair in different.get("attributes", {}).items():
+        for sign, change in zip("-+", pair, strict=True):
+            lines = change_lines([change]) if change else [f"{escape(attribute)}: not changed"]
+            yield from (f"{sign} {line}" for line in lines)
 
 
 class HostOverview(NamedTuple):

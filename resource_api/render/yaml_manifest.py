@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from math import isfinite
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values import reference
@@ -16,11 +17,11 @@ from resource_api.model.values.document import character_problem
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import regex
 from resource_api.model.values.text import escape, escape_json
-from resource_api.model.values.values import SCALAR_TYPES, is_secret, leaves, literal
+from resource_api.model.values.values import is_secret, leaves, literal
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute
     from resource_api.model.type_definition import TypeDefinition
@@ -30,16 +31,14 @@ _PLAIN: Final = regex(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-
 _WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
 #: References that need no quotes as a key.
 _PLAIN_KEY: Final = regex(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
-_NONE: Final[Mapping[str, str]] = {}
-_NO_MEMBERS: Final[Mapping[str, Collection[str]]] = {}
 #: Characters that no terminal obeys, and readers of YAML may refuse.
 _REFUSED: Final = regex("[\ufffe\uffff\U00010000-\U0010ffff]")
 
 
 def manifest(
     listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, object]]]],
-    unlisted: Mapping[str, str] = _NONE,
-    declared: Mapping[str, Collection[str]] = _NO_MEMBERS,
+    unlisted: Mapping[str, str] = MappingProxyType({}),
+    declared: Mapping[str, Collection[str]] = MappingProxyType({}),
     *,
     project: str = "",
 ) -> Iterator[str]:
@@ -77,54 +76,39 @@ def _resource(
     row: Mapping[str, object],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
-    """Yield the lines that declare a listed resource with the values in ``row``, attribute → value.
+    """Yield the lines that declare a listed resource, at the end as comments the values that cannot be declared.
 
-    ``attributes`` are in the order of the lines; ``declared`` as for ``manifest``.
+    ``attributes`` are in the order of the lines; ``row``: attribute → value; ``declared`` as for ``manifest``.
     """
+    lines, comments = list[str](), list[str]()
+    if provider := split_instance(definition.instance)[1]:
+        lines.append(f"    provider: {key_text(provider)}")
     # A namevar can be left out only if the title is its value alone.
     implied = title if len(definition.namevars) == 1 else None
-    lines = list(_attributes(attributes, implied, row, declared, definition.spelling))
-    if provider := split_instance(definition.instance)[1]:
-        lines.insert(0, f"    provider: {key_text(provider)}")
-    bare = not lines or lines[0].startswith("    #")  # comments come last
-    yield f"  {key_text(str(literal(str(Reference(definition.name, title)))))}:{' {}' if bare else ''}"
-    yield from lines
-
-
-def _attributes(
-    attributes: Sequence[tuple[str, Attribute]],
-    implied: str | None,
-    row: Mapping[str, object],
-    declared: Mapping[str, Collection[str]],
-    spelling: Callable[[str], str],
-) -> Iterator[str]:
-    """Yield the lines of one resource, at the end as comments those of values that cannot be declared.
-
-    ``implied``: the namevar's value if the title is that already, or None. ``row``: attribute → value. ``declared``:
-    attribute → its keys that are declared elsewhere. ``spelling``: the name of an attribute in manifests.
-    """
-    comments = []
     for name, attribute in attributes:
-        value = row.get(name)
-        if value is None or is_secret(value):
-            continue
-        # Of an asset or an archive only the digest is known.
-        if attribute.kind == "read_only" or (
-            type(value) not in SCALAR_TYPES and any(isinstance(part, Content) for _, part in leaves(value))
-        ):
-            comments.append(f"    # {spelling(name)}: {_comment(value)}")
+        value, spelt = row.get(name), definition.spelling(name)
+        is_implied = attribute.kind == "namevar" and value == implied
         # A parameter only controls changes, and is no part of an existing resource.
-        elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == implied):
+        if value is None or is_secret(value) or is_implied or attribute.kind == "parameter":
             continue
+        if attribute.kind == "read_only" or _holds_content(value):
+            comments.append(f"    # {spelt}: {_comment(value)}")
         elif reason := _value_problem(value):
-            comments.append(f"    # {spelling(name)} is left out: {reason}")
+            comments.append(f"    # {spelt} is left out: {reason}")
         else:
             if name in declared and isinstance(value, dict):
                 undeclared = {key: member for key, member in value.items() if key not in declared[name]}
                 comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared.items()]
                 value = {key: member for key, member in value.items() if key not in undeclared}
-            yield from entry(spelling(name), literal(value), "    ")
+            lines += entry(spelt, literal(value), "    ")
+    yield f"  {key_text(str(literal(str(Reference(definition.name, title)))))}:{'' if lines else ' {}'}"
+    yield from lines
     yield from comments
+
+
+def _holds_content(value: object) -> bool:
+    """Return whether a value is or contains an asset or archive, of which only the digest is known."""
+    return any(isinstance(part, Content) for _, part in leaves(value))
 
 
 def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, object]) -> str:
@@ -139,9 +123,12 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, obje
     if missing := [name for name in read if row.get(name) is None and row.get("ensure") != "absent"]:
         return f"'{missing[0]}', which must be declared, has no value that can be read"
     needed = [name for name in (*definition.namevars, *definition.mandatory) if not is_secret(row.get(name))]
-    return character_problem(title, key=True) or next(
-        filter(None, (_value_problem(row.get(name)) for name in needed)), ""
-    )
+    return character_problem(title, key=True) or _first(_value_problem(row.get(name)) for name in needed)
+
+
+def _first(reasons: Iterable[str]) -> str:
+    """Return the first reason that is not empty, or ""."""
+    return next(filter(None, reasons), "")
 
 
 def _value_problem(value: object) -> str:
@@ -152,19 +139,15 @@ def _value_problem(value: object) -> str:
         return "" if isfinite(value) else "a number is finite"
     if isinstance(value, dict):
         keys = (character_problem(str(key), key=True) for key in value)
-        return next(filter(None, keys), "") or _value_problem(list(value.values()))
-    return next(filter(None, map(_value_problem, value)), "") if isinstance(value, list) else ""
+        return _first(keys) or _first(map(_value_problem, value.values()))
+    return _first(map(_value_problem, value)) if isinstance(value, list) else ""
 
 
 def _comment(value: object) -> str:
     """Return a value on one line for a comment of the manifest, not necessarily valid YAML."""
-    if isinstance(value, Content):
-        return escape(str(value))
-    return escape(
-        json.dumps(value, ensure_ascii=False, default=str)
-        if isinstance(value, (dict, list))
-        else _scalar(literal(value))
-    )
+    if isinstance(value, (dict, list)):
+        return escape(json.dumps(value, ensure_ascii=False, default=str))
+    return escape(str(value) if isinstance(value, Content) else _scalar(literal(value)))
 
 
 def entry(key: str, value: object, indent: str) -> Iterator[str]:

@@ -252,26 +252,27 @@ def state_mv(call: Call) -> dict[str, Any]:
     if source is None or target is None:
         return _rename_project(call, source, call.options.get("project"))
 
-    def edit(state: StackState) -> Commit:
-        """Return the commit that renames the record, and references to it in other records. Raise ``UsageError``."""
-        record, target_reference = find_record(state, source), parse_reference(target, state)
-        if problem := document.character_problem(target_reference.title, key=True, noun="a title"):
-            raise UsageError(problem)
-        parent, member = split_component(target_reference, record.type)
-        if member.type != record.type:
-            raise UsageError(f"{record.reference} cannot become {target_reference}: a resource keeps its type")
-        if any(recorded.reference == target_reference for recorded in state.records.values()):
-            raise UsageError(f"{target_reference} is recorded already")
-        old = str(record.reference)
-        renames = Renames({old: str(target_reference)})
-        renamed = [(recorded, renames.dependencies(recorded)) for recorded in state.records.values()]
-        put = [after for before, after in renamed if after != before and before.key != record.key]
-        # Due refreshes name the resources that caused them: recorded anew under the new name.
-        owed = {key: [renames(name) for name in sources] for key, sources in state.owed.items() if old in sources}
-        moved = renames.dependencies(record)._replace(title=member.title, parent=parent)
-        return Commit([*put, moved], owed=owed, paid=list(owed))
+    return _edit(call, "state mv", partial(_renaming, source=source, target=target))
 
-    return _edit(call, "state mv", edit)
+
+def _renaming(state: StackState, source: str, target: str) -> Commit:
+    """Return the commit that renames a record, and the references to it in other records. Raise ``UsageError``."""
+    record, target_reference = find_record(state, source), parse_reference(target, state)
+    if problem := document.character_problem(target_reference.title, key=True, noun="a title"):
+        raise UsageError(problem)
+    parent, member = split_component(target_reference, record.type)
+    if member.type != record.type:
+        raise UsageError(f"{record.reference} cannot become {target_reference}: a resource keeps its type")
+    if any(recorded.reference == target_reference for recorded in state.records.values()):
+        raise UsageError(f"{target_reference} is recorded already")
+    old = str(record.reference)
+    renames = Renames({old: str(target_reference)})
+    others = [other for other in state.records.values() if other.key != record.key]
+    put = [renamed for other in others if (renamed := renames.dependencies(other)) != other]
+    put.append(renames.dependencies(record)._replace(title=member.title, parent=parent))
+    # Due refreshes name the resources that caused them: recorded anew under the new name.
+    owed = {key: [renames(name) for name in sources] for key, sources in state.owed.items() if old in sources}
+    return Commit(put, owed=owed, paid=list(owed))
 
 
 def state_taint(call: Call) -> dict[str, Any]:

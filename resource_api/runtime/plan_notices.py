@@ -57,8 +57,8 @@ def report_findings(
                 log.write("debug", str(step.reference), f"planned: {'; '.join(step.decision.tolerated)}")
         # A run that records nothing, because everything is as recorded, concerns no other stack.
         may_record = plan.output_changes or len(plan.in_sync) < len(plan.steps) or not state.serial
-        is_heard = recorded and not isinstance(store, NoStore) and (may_record or log.enabled("info"))
-        if is_heard and store.stacks():
+        concerns_others = recorded and (may_record or log.enabled("info"))
+        if concerns_others and not isinstance(store, NoStore) and store.stacks():
             report_other_stacks(plan, store, log)
     if notify is not None:
         for step in plan.steps:
@@ -109,10 +109,6 @@ def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: 
         log.write("info", reference, text, name, then.step.log_fields)
     if more := sum(1 for _ in pairs):
         log.write("info", "", f"{more} more resources stand after one of another type without a relationship")
-
-
-#: The default stack.
-_DEFAULT: Final = "default"
 
 
 def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
@@ -182,15 +178,7 @@ def _log_shared(
     plan: ExecutionPlan, steps: Sequence[Step], states: Iterator[tuple[StackName, StackState]], log: Log
 ) -> None:
     """Log the resources that other stacks record too, as a warning where this run changes or first records them."""
-    by_name: dict[tuple[str, Name], list[Step]] = {}
-    for step in steps:
-        by_name.setdefault((step.definition.name, step.name), []).append(step)
-    stacks: dict[int, list[str]] = {}  # index of an entry → names of stacks
-    for name, state in states:
-        for record in state.records.values():
-            for step in by_name.get((record.type, record.name), ()):
-                if is_same_place(step.definition, plan.prior.instances, state, record):
-                    stacks.setdefault(step.entry.index, []).append(str(name))
+    stacks = _recording_stacks(plan, steps, states)
     shared = [step for step in steps if step.entry.index in stacks]
     loud = {step.entry.index for step in shared if _changes_or_records(step)}
     if len(loud) > _NAMED and log.is_brief:
@@ -202,6 +190,22 @@ def _log_shared(
         level = "warning" if index in loud else "info"
         text = f"is recorded by {'; '.join(stacks[index])} too; what one run changes, the other may change back"
         log.write(level, step.entry.reference_text, text, step.definition.name, step.log_fields)
+
+
+def _recording_stacks(
+    plan: ExecutionPlan, steps: Sequence[Step], states: Iterator[tuple[StackName, StackState]]
+) -> dict[int, list[str]]:
+    """Return entry's index → the names of the other stacks that record the resource of a step too."""
+    by_name: dict[tuple[str, Name], list[Step]] = {}
+    for step in steps:
+        by_name.setdefault((step.definition.name, step.name), []).append(step)
+    stacks: dict[int, list[str]] = {}
+    for name, state in states:
+        for record in state.records.values():
+            for step in by_name.get((record.type, record.name), ()):
+                if is_same_place(step.definition, plan.prior.instances, state, record):
+                    stacks.setdefault(step.entry.index, []).append(str(name))
+    return stacks
 
 
 def is_same_place(definition: TypeDefinition, instances: ProviderInstances, state: StackState, record: Record) -> bool:
@@ -239,7 +243,7 @@ def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mappi
 
 def _is_new(state: StackState) -> bool:
     """Return whether nothing is recorded of a stack that was named explicitly."""
-    return not state.serial and state.stack != _DEFAULT
+    return not state.serial and state.stack != "default"
 
 
 def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:

@@ -22,7 +22,7 @@ from resource_api.terraform import cty, state_file
 from resource_api.terraform.schema import SchemaField, attribute_name, declared_values
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from resource_api.model.declaration import ConfiguredProvider, Manifest
     from resource_api.runtime.runtime import Runtime
@@ -112,35 +112,49 @@ def _declarations(
     """
     computed = _made_values(resources)
     declarations, records = [], dict[str, ForeignRecord]()
-    for resource, reference, fields, values in resources:
-        body = declared_values(fields, values)
-        secrets = [name for name, value in body.items() if is_secret(value)]
-        if reference in records:
-            failed.append(
-                ImportOutcome(reference, "failed", f"{reference} is there twice; rename one with 'tofu state mv'")
-            )
+    for row in resources:
+        if problem := _import_problem(row, records, declared):
+            failed.append(ImportOutcome(row.reference, "failed", f"{row.reference} {problem}"))
             continue
-        if reference not in declared and secrets:
-            text = f"{reference} cannot be imported: declare it first, with its secret {', '.join(secrets)}"
-            failed.append(ImportOutcome(reference, "failed", text))
-            continue
-        if reference not in declared:
-            # A value that a dependency has made is written as a reference to it.
-            texts = {
-                text: source for address in resource.dependencies for text, source in computed.get(address, {}).items()
-            }
-            members = {attribute_name(key): state_file.referring(value, texts) for key, value in body.items()}
-            definition = runtime.registry.type(resource.type)
-            spelling = {name: definition.spelling(name) for name in members}
-            declarations.append(state_file.declaration(reference, members, resource.alias, spelling))
-        raw = {
+        if row.reference not in declared:
+            declarations.append(_declaration(runtime, row, computed))
+        resource = row.resource
+        private = {
             "type": resource.type,
             "version": resource.version,
             "state": dict(resource.attributes),
             "private": resource.private,
         }
-        records[reference] = ForeignRecord(raw, "tainted" if resource.tainted else "ready")
+        records[row.reference] = ForeignRecord(private, "tainted" if resource.tainted else "ready")
     return declarations, records
+
+
+def _import_problem(row: _Read, records: Container[str], declared: Container[str]) -> str:
+    """Return the reason that a resource cannot be imported, or "".
+
+    ``records``: the references of the resources before it; ``declared``: those that the manifest has.
+    """
+    if row.reference in records:
+        return "is there twice; rename one with 'tofu state mv'"
+    secrets = [name for name, value in declared_values(row.fields, row.values).items() if is_secret(value)]
+    if secrets and row.reference not in declared:
+        return f"cannot be imported: declare it first, with its secret {', '.join(secrets)}"
+    return ""
+
+
+def _declaration(runtime: Runtime, row: _Read, computed: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the lines that declare a resource; a value that a dependency has made is a reference to it.
+
+    ``computed``: address → text that the provider of that resource has made → the expression that refers to it.
+    """
+    texts: dict[str, str] = {}
+    for address in row.resource.dependencies:
+        texts |= computed.get(address, {})
+    body = declared_values(row.fields, row.values)
+    members = {attribute_name(key): state_file.referring(value, texts) for key, value in body.items()}
+    definition = runtime.registry.type(row.resource.type)
+    spelling = {name: definition.spelling(name) for name in members}
+    return state_file.declaration(row.reference, members, row.resource.alias, spelling)
 
 
 def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
