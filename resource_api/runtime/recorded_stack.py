@@ -331,8 +331,8 @@ def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:
     finished: list[Line] = [run for run in runs.all if "summary" in run] if runs is not None else []
     recent = [run for run in finished if run["ended"] >= since]
     newest = list({(run["project"], run["stack"]): run for run in finished}.values())
-    changing = next((run for run in reversed(finished) if _changed(run)), None)
-    needed = {run["run"]: run for run in (*recent, *newest, *([changing] if changing else []))}
+    changing = [run for run in finished if _changed(run)][-1:]
+    needed = {run["run"]: run for run in (*recent, *newest, *changing)}
     documents = {name: runs.load(run) for name, run in needed.items()} if runs is not None else {}
     failing = [resource for run in newest if _failed(run) for resource in _failures(run, documents, finished)]
     return {
@@ -347,7 +347,7 @@ def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:
         "drifted": sum(run.get("drifted") or 0 for run in recent),
         "longest": round(max(map(_seconds, recent), default=0.0), 6),
         "last": _finished_run(finished[-1]) if finished else None,
-        "last_change": _last_change(changing, documents[changing["run"]]) if changing else None,
+        "last_change": _last_change(changing[0], documents[changing[0]["run"]]) if changing else None,
         "failing": failing[:_MOST],
         "drift": _drifted_resources(documents[run["run"]] for run in recent)[:_MOST],
         "slow": _slow_calls(documents[run["run"]] for run in recent),
@@ -402,17 +402,24 @@ def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Li
     If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code. Each has the
     time since when the stack fails. ``documents``: run's id → document; ``finished``: all runs, oldest first.
     """
-    began = run["ended"]
+    since = run["ended"]
     for earlier in reversed([item for item in finished if _stack_of(item) == _stack_of(run)]):
         if not _failed(earlier):
             break
-        began = earlier["ended"]
-    fields = {"project": run["project"], "stack": run["stack"], "since": began}
+        since = earlier["ended"]
     failed = [step for step in documents[run["run"]]["steps"] if step["status"] == "failed"]
     rows = [(step["reference"], step["error"] or "failed", step["file"], step["line"]) for step in failed]
     rows = rows or [("", f"{run['command']} ended with exit code {run['summary'].get('exit_code') or 1}", None, None)]
     return [
-        {"reference": _short(reference), "error": _short(error), "file": file and _short(file), "line": line, **fields}  # type: ignore[typeddict-item] # the fields of one run
+        {
+            "reference": _short(reference),
+            "error": _short(error),
+            "file": file and _short(file),
+            "line": line,
+            "project": run["project"],
+            "stack": run["stack"],
+            "since": since,
+        }
         for reference, error, file, line in rows
     ]
 
@@ -489,17 +496,21 @@ def copy_stacks(
             for name in names:
                 store.claim(name, timeout)
         states = {name: source.load(name) for name in names}
-        problems = [
-            Problem(None, f"{name} {reason}; nothing was copied", file=url, code="stale")
-            for name, state in states.items()
-            if (reason := state_export.replacement_problem(target.load(name), state))
-        ]
-        if problems:
-            raise ManifestError(problems)
+        _check_replaceable(target, states, url)
         _copy_runs(source, target, names)
         copied = [_copy(target, name, state, url) for name, state in states.items()]
     target.check()
     return copied
+
+
+def _check_replaceable(target: Store, states: Mapping[StackName, StackState], url: str) -> None:
+    """Raise ``ManifestError`` unless each of ``states`` may replace that of its stack in the target."""
+    problems = []
+    for name, state in states.items():
+        if reason := state_export.replacement_problem(target.load(name), state):
+            problems.append(Problem(None, f"{name} {reason}; nothing was copied", file=url, code="stale"))
+    if problems:
+        raise ManifestError(problems)
 
 
 def _copy_runs(source: Store, target: Store, names: Sequence[StackName]) -> None:

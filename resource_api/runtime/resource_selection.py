@@ -106,12 +106,14 @@ def list_types(call: ResourceCall) -> ShownResources:
     every_type, text = options.get("every_type"), options.get("type_name")
     if every_type and text is not None:
         raise UsageError("--all lists every type; leave out TYPE, or --all")
-    if option := next((name for name in ("provider", "manifest", "config") if options.get(name)), None):
-        raise UsageError(f"--{option} needs exactly one TYPE")
+    for option in ("provider", "manifest", "config"):
+        if options.get(option):
+            raise UsageError(f"--{option} needs exactly one TYPE")
     if options.get("name") is not None:
         raise UsageError("NAME and ATTR=VALUE need exactly one TYPE")
+    filters = options.get("filters") or ()
     definitions, explicit = find_types(call.reader, "*" if every_type else text or "")
-    filter_tests(filters := options.get("filters") or (), definitions)
+    filter_tests(filters, definitions)  # raises for a wrong one before anything is read
     listed, complete = read_types(call.reader, definitions, explicit, strict=options.get("strict") or "error")
     return ShownResources(select_resources(listed, None, filters), int(not complete), is_listing=True)
 
@@ -275,7 +277,9 @@ def parse_filter(text: str) -> Filter:
 
 def _check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefinition]) -> None:
     """Raise ``UsageError`` for an attribute that none of the types has."""
-    attributes = {spelt for of in definitions for name in of.attributes for spelt in (name, of.spelling(name))}
+    attributes = set[str]()
+    for definition in definitions:
+        attributes |= {*definition.attributes, *map(definition.spelling, definition.attributes)}
     for condition in filters:
         if condition.attribute not in attributes:
             types = ", ".join(capitalize_type(definition.name) for definition in definitions)
@@ -334,38 +338,58 @@ def find_resources(call: ResourceCall) -> ShownResources:
 
     Resources of a listing that cannot be read are errors in the log. Raise ``UsageError``.
     """
-    options, reader = call.options, call.reader
-    filters = options.get("filters") or ()
-    text, name, changes = (options.get(word) for word in ("type_name", "name", "changes"))
-    if options.get("every_type") or not text or any(mark in text for mark in ",*?"):
+    options = call.options
+    text, name = options.get("type_name"), options.get("name")
+    if options.get("every_type") or not text or "," in text or is_pattern(text):
         return list_types(call)
     definition = call.find_type(text)
     selected = call.select(definition)
     if selected is not None:
-        definition = reader.registry.type(definition.name, selected.version).for_instance(selected.instance)
-    select_resources([(definition, ())], None, filters)  # filters are checked before anything is read
-    attributes: Mapping[str, object] = {}
-    if name is not None:
-        name, attributes = parse_name(definition, name, changes or (), call.secret)
+        definition = call.reader.registry.type(definition.name, selected.version).for_instance(selected.instance)
+    filter_tests(options.get("filters") or (), [definition])  # raises for a wrong one before anything is read
+    if name is None:
+        return _list_type(call, definition, selected, None)
+    name, attributes = parse_name(definition, name, options.get("changes") or (), call.secret)
+    if is_pattern(name) and not attributes.keys() >= set(definition.namevars):
+        return _list_type(call, definition, selected, name)
+    return _one_resource(call, definition, selected, name, attributes)
+
+
+def _list_type(
+    call: ResourceCall, definition: TypeDefinition, selected: SelectedProvider | None, pattern: str | None
+) -> ShownResources:
+    """Return the resources of one type whose names ``pattern`` matches, None: all."""
+    options = call.options
+    if options.get("changes"):
+        namevar = definition.namevars[0]
+        raise UsageError(f"'{pattern}' is a pattern, and ATTR=VALUE changes one resource; give {namevar}=NAME too")
     strict = options.get("strict") or "error"
-    if name is None or (any(mark in name for mark in "*?") and not attributes.keys() >= set(definition.namevars)):
-        if changes:
-            namevar = definition.namevars[0]
-            raise UsageError(f"'{name}' is a pattern, and ATTR=VALUE changes one resource; give {namevar}=NAME too")
-        rows, failures = reader.read(definition.name, strict=strict, selected=selected)
-        listed = select_resources([(definition, rows)], name, filters)
-        _log_failures(reader.run.log, definition.name, failures)
-        return ShownResources(listed, int(bool(failures)), selected, is_listing=True)
-    flags: dict[str, Any] = {"strict": strict, "selected": selected}
-    read = partial(reader.read_all, definition.name, partial(canonical_identity, definition, name, attributes), **flags)
+    rows, failures = call.reader.read(definition.name, strict=strict, selected=selected)
+    listed = select_resources([(definition, rows)], pattern, options.get("filters") or ())
+    _log_failures(call.reader.run.log, definition.name, failures)
+    return ShownResources(listed, int(bool(failures)), selected, is_listing=True)
+
+
+def _one_resource(
+    call: ResourceCall,
+    definition: TypeDefinition,
+    selected: SelectedProvider | None,
+    title: str,
+    attributes: Mapping[str, object],
+) -> ShownResources:
+    """Return the resource of a title, after the change of those ``attributes`` that are no namevars."""
+    options = call.options
+    flags: dict[str, Any] = {"strict": options.get("strict") or "error", "selected": selected}
+    identity = partial(canonical_identity, definition, title, attributes)
+    read = partial(call.reader.read_all, definition.name, identity, **flags)
     code = 0
     if not attributes.keys() <= set(definition.namevars):
         _check_change(options, definition)
-        target, noop = Reference(definition.name, name), bool(options.get("noop"))
+        target, noop = Reference(definition.name, title), bool(options.get("noop"))
         code = call.report(call.runtime.change_resource(definition, target, read()[0], attributes, noop=noop, **flags))
         if code not in {0, 2}:
             return ShownResources(None, code)
-    return ShownResources(select_resources([(definition, read())], None, filters), code, selected)
+    return ShownResources(select_resources([(definition, read())], None, options.get("filters") or ()), code, selected)
 
 
 def _check_change(options: Mapping[str, object], definition: TypeDefinition) -> None:
@@ -373,5 +397,6 @@ def _check_change(options: Mapping[str, object], definition: TypeDefinition) -> 
     if definition.identity is not None:
         msg = f"a {capitalize_type(definition.name)} has a name in a manifest only; declare it there to change it"
         raise UsageError(msg)
-    if option := next((option for option in ("filters", "edit") if options.get(option)), None):
-        raise UsageError(f"--{option.removesuffix('s')} cannot be combined with ATTR=VALUE")
+    for option, flag in (("filters", "--filter"), ("edit", "--edit")):
+        if options.get(option):
+            raise UsageError(f"{flag} cannot be combined with ATTR=VALUE")

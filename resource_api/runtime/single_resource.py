@@ -13,7 +13,7 @@ from resource_api.model.datatypes import from_text
 from resource_api.model.options import to_options
 from resource_api.model.provider_functions import ProviderFunctions, canonical_name, canonical_names
 from resource_api.model.values.error_translation import errors_as
-from resource_api.model.values.errors import Problem, ProviderError, UnknownName, UsageError, suggestion
+from resource_api.model.values.errors import ProviderError, UnknownName, UsageError, suggestion
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import copy_resource, literal, reveal
 from resource_api.plugins.provider_pool import ProviderPool
@@ -143,23 +143,12 @@ class ResourceReader:
             return {}  # declared under these names they would be other resources
         defaults = {name: attribute.fresh_default() for name, attribute in definition.defaults}
         declared = [defaults | {key: row[key] for key in row.keys() - definition.read_only} for row in rows]
-        compared = [[name for name in definition.compared if name in should] for should in declared]
         with ProviderPool(self.registry, self.run) as providers:
             functions = self._functions(providers, definition.name, selected)
-            identities = map(definition.name_of, rows)
-            questions = zip(identities, compared, map(copy_resource, rows), map(copy_resource, declared), strict=True)
-            verdicts = list(functions.insync(questions)) if functions.insync is not None else []
-            checks = list(functions.validate(list(map(copy_resource, declared)))) if functions.validate else []
+            changes, refusals = _changes(functions, rows, declared), _refusals(functions, declared)
         references = [str(Reference(definition.name, definition.title_of(row))) for row in rows]
-        reasons: dict[str, str] = {}
-        # Not strict: without the provider's method there are no verdicts or checks.
-        for reference, names, verdict in zip(references, compared, verdicts, strict=False):
-            if differences := _differences(names, verdict):
-                reasons[reference] = f"it would be changed ({'; '.join(differences)})"
-        for reference, problems in zip(references, checks, strict=False):
-            if messages := _messages(problems):
-                reasons[reference] = f"it would be refused ({'; '.join(messages)})"
-        return reasons
+        reasons = [refusal or change for change, refusal in zip(changes, refusals, strict=True)]
+        return {reference: reason for reference, reason in zip(references, reasons, strict=True) if reason}
 
     def suitability(self, type_name: str) -> list[Suitability]:
         """Return whether each provider of a type with several is suitable here, or why not; empty for an ordinary type.
@@ -187,6 +176,23 @@ def check_has_resources(definition: TypeDefinition) -> None:
         raise UsageError(f"{capitalize_type(definition.name)}: its type has functions and no resources")
 
 
+def _changes(
+    functions: ProviderFunctions, rows: Sequence[Mapping[str, object]], declared: Sequence[Mapping[str, object]]
+) -> list[str]:
+    """Return, for each row, the reason that its declaration would change it by the provider's comparison, or ""."""
+    if functions.insync is None:
+        return [""] * len(rows)
+    definition = functions.definition
+    compared = [[name for name in definition.compared if name in should] for should in declared]
+    identities = map(definition.name_of, rows)
+    questions = zip(identities, compared, map(copy_resource, rows), map(copy_resource, declared), strict=True)
+    reasons = []
+    for names, verdicts in zip(compared, functions.insync(questions), strict=True):
+        differences = _differences(names, verdicts)
+        reasons.append(f"it would be changed ({'; '.join(differences)})" if differences else "")
+    return reasons
+
+
 def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> list[str]:
     """Return those of ``names`` that differ by the provider's ``verdicts``, with its reasons; none if it failed."""
     if isinstance(verdicts, Exception):
@@ -196,9 +202,15 @@ def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> li
     return [f"{name}: {reason}" if reason else name for name, (in_sync, reason) in pairs if in_sync is False]
 
 
-def _messages(problems: list[Problem] | Exception) -> list[str]:
-    """Return the messages of a provider's check; none where it fails."""
-    return [] if isinstance(problems, Exception) else [problem.message for problem in problems]
+def _refusals(functions: ProviderFunctions, declared: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return, for each declaration, the reason that the provider would refuse it, or "", also where its check fails."""
+    if functions.validate is None:
+        return [""] * len(declared)
+    reasons = []
+    for problems in functions.validate(list(map(copy_resource, declared))):
+        messages = [] if isinstance(problems, Exception) else [problem.message for problem in problems]
+        reasons.append(f"it would be refused ({'; '.join(messages)})" if messages else "")
+    return reasons
 
 
 def _canonical(names: Sequence[object], functions: ProviderFunctions) -> list[Name]:
@@ -267,8 +279,8 @@ def parse_name(
         changes = [name, *changes]
         texts = {attribute: text for attribute, _, text in (pair.partition("=") for pair in changes)}
         row = {namevar: attribute.default for namevar, attribute in definition.defaults} | definition.renamed(texts)
-        if missing := next((namevar for namevar in definition.namevars if not row.get(namevar)), None):
-            raise UsageError(f"NAME is missing before '{first}='; write it there, or {missing}=VALUE")
+        if missing := [namevar for namevar in definition.namevars if not row.get(namevar)]:
+            raise UsageError(f"NAME is missing before '{first}='; write it there, or {missing[0]}=VALUE")
         name = definition.title_of(row)
     return name, parse_attributes(definition, name, changes, read_secret)
 
