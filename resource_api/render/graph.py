@@ -34,8 +34,6 @@ def render(catalog: Catalog, form: Form) -> str:
     ``kind``: ``require``, or ``notify`` where a change of the first refreshes the second, ``on_failure`` where its
     failure is needed; ``automatic`` where only a type declares it).
     """
-    if form == "html":
-        return _page(catalog, _edges(catalog))
     return _FORMS[form](catalog, _edges(catalog))
 
 
@@ -56,20 +54,9 @@ def _kind(edge: Edge) -> str:
 
 def _json(catalog: Catalog, edges: Iterable[Edge]) -> str:
     """Return the graph as JSON: nodes are the resources in their order, edges their relationships."""
-    entries, names = catalog.entries, [str(entry.reference) for entry in catalog.entries]
+    names = [str(entry.reference) for entry in catalog.entries]
     document = {
-        "nodes": [
-            {
-                "reference": name,
-                "type": entry.type,
-                "title": entry.title,
-                "index": index,
-                **({"parent": entry.parent} if entry.parent else {}),
-                **({"origin": documents.origin(entry.declaration, element)} if element is not None else {}),
-            }
-            for index, (name, entry) in enumerate(zip(names, entries, strict=True))
-            for element in (entry.declaration.element,)
-        ],
+        "nodes": [_node(index, entry) for index, entry in enumerate(catalog.entries)],
         "edges": [
             {
                 "from": names[edge.first],
@@ -84,12 +71,28 @@ def _json(catalog: Catalog, edges: Iterable[Edge]) -> str:
     return json.dumps(document, indent=2)
 
 
+def _node(index: int, entry: Entry) -> dict[str, object]:
+    """Return a resource as a node of the graph's JSON; ``index``: in the order of execution."""
+    element = entry.declaration.element
+    return {
+        "reference": str(entry.reference),
+        "type": entry.type,
+        "title": entry.title,
+        "index": index,
+        **({"parent": entry.parent} if entry.parent else {}),
+        **({"origin": documents.origin(entry.declaration, element)} if element is not None else {}),
+    }
+
+
+def _left_out(catalog: Catalog) -> Iterator[str]:
+    """Return the lines of the omitted parts of a manifest, for comments."""
+    return left_out_lines((part.name, part.located_reason) for part in catalog.left_out.all)
+
+
 def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
     """Return the graph in the language of Graphviz: resources as nodes, components as clusters, colours for kinds."""
     lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
-    lines += [
-        f"  // {line}" for line in left_out_lines((part.name, part.located_reason) for part in catalog.left_out.all)
-    ]
+    lines += [f"  // {line}" for line in _left_out(catalog)]
     lines += _boxed(
         catalog.entries,
         lambda index, entry: f'n{index} [label="{_label(entry, _DOT)}"]',
@@ -97,19 +100,20 @@ def _dot(catalog: Catalog, edges: Iterable[Edge]) -> str:
         "}",
     )
     for edge in edges:
-        # A list times False is empty.
-        style = ["color=blue", "label=notify"] * edge.refresh + ["style=dashed"] * edge.automatic
-        style += ["color=red", "label=on_failure"] * edge.on_failure
-        lines.append(f"  n{edge.first} -> n{edge.then}" + (f" [{', '.join(style)}]" if style else ""))
+        styles = (
+            ("color=blue, label=notify", edge.refresh),
+            ("style=dashed", edge.automatic),
+            ("color=red, label=on_failure", edge.on_failure),
+        )
+        style = ", ".join(text for text, applies in styles if applies)
+        lines.append(f"  n{edge.first} -> n{edge.then}" + (f" [{style}]" if style else ""))
     return "\n".join([*lines, "}"])
 
 
 def _mermaid(catalog: Catalog, edges: Iterable[Edge]) -> str:
     """Return the graph in the language of Mermaid, with components as subgraphs."""
     lines = ["flowchart TD"]
-    lines += [
-        f"  %% {line}" for line in left_out_lines((part.name, part.located_reason) for part in catalog.left_out.all)
-    ]
+    lines += [f"  %% {line}" for line in _left_out(catalog)]
     lines += _boxed(
         catalog.entries,
         lambda index, entry: f'n{index}["{_label(entry, _MERMAID)}"]',
@@ -168,9 +172,6 @@ def _boxed(
             yield margin + end
 
     return draw("", "  ")
-
-
-_FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json}
 
 
 #: Pixels of one resource of the drawing, as in the style.
@@ -254,3 +255,6 @@ def _arc(edge: Edge, names: Sequence[str], anchors: Mapping[str, str], longest: 
     # The page's script marks the arcs of the resource under the pointer by their ends.
     ends = " ".join(f"g{anchors[names[position]]}" for position in (edge.first, edge.then))
     return f'<path class="{kind}" data-ends="{ends}" d="{curve}l-5 -3m5 3l-5 3"/>'
+
+
+_FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json, "html": _page}

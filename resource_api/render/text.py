@@ -192,5 +192,5 @@ def repeated_failures(run_report: RunReport, style: Style) -> Iterator[str]:
         position = escape(report.step.entry.declaration.located(""))
         reason = escape(style.reason(style.mask(report.error).partition("\n")[0]))
         yield f"  {escape(report.reference)}{position}: {reason}{f'; {count} skipped' if count else ''}"
-    if more := len(failed) - _NAMED if len(failed) > _NAMED else 0:
-        yield f"  … {more} more"
+    if len(failed) > _NAMED:
+        yield f"  … {len(failed) - _NAMED} more"

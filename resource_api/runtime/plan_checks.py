@@ -114,24 +114,25 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> It
     try:
         with read_only("a policy"):
             answer = process_guard.call_contained(check, value)
-            answers = (
-                [answer] if isinstance(answer, (str, Problem)) else process_guard.call_contained(list, answer or ())
-            )
-        for item in answers:
-            if not isinstance(item, (str, Problem)):
-                msg = f"a policy returns strings and Problems, not {type(item).__name__}"
-                raise TypeError(msg)  # noqa: TRY301 - as wrong as an exception of its own
-            problem = item.checked() if isinstance(item, Problem) else Problem(None, item)
-            if not problem.message:
-                msg = "a policy returns None, not an empty text, where nothing is wrong"
-                raise ValueError(msg)  # noqa: TRY301 - as above
+            is_single = isinstance(answer, (str, Problem))
+            answers = [answer] if is_single else process_guard.call_contained(list, answer or ())
+        for problem in map(_policy_problem, answers):
             yield problem._replace(message=f"policy '{policy.name}': {problem.message}", code="policy")
     except Exception as error:  # noqa: BLE001 - a broken policy allows nothing
         first_line = getattr(getattr(check, "__code__", None), "co_firstlineno", 1)
         position = f"{policy.file}:{loader.line_of(error, policy.file, first_line)}"
-        yield Problem(
-            None, f"policy '{policy.name}' failed at {position}: {reason(error, with_origin=False)}", code="policy"
-        )
+        message = f"policy '{policy.name}' failed at {position}: {reason(error, with_origin=False)}"
+        yield Problem(None, message, code="policy")
+
+
+def _policy_problem(answer: object) -> Problem:
+    """Return the problem in a policy's answer. Raise ``TypeError`` or ``ValueError`` for an answer that is none."""
+    if not isinstance(answer, (str, Problem)):
+        raise TypeError(f"a policy returns strings and Problems, not {type(answer).__name__}")
+    problem = answer.checked() if isinstance(answer, Problem) else Problem(None, answer)
+    if not problem.message:
+        raise ValueError("a policy returns None, not an empty text, where nothing is wrong")
+    return problem
 
 
 def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
@@ -216,10 +217,8 @@ def refusal_warnings(
     warned = {problem.reference for problem in warnings}
     for refusal in refusals:
         first, *others = refusal.steps
-        problem = Problem(None, f"would fail now: {refusal.reason}")
-        if others:
-            names = ", ".join(str(step.reference) for step in others)
-            problem = Problem(None, f"would fail now together with {names}: {refusal.reason}")
+        together = f" together with {', '.join(str(step.reference) for step in others)}" if others else ""
+        problem = Problem(None, f"would fail now{together}: {refusal.reason}")
         is_reported = any(str(step.reference) in warned for step in refusal.steps)
         if not is_reported and not earlier.provides(refusal.first, problem):
             placed = _at_declaration(problem, first.entry, plan.catalog.manifest)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.saved_plan import SavedPlan
     from resource_api.snapshot.batched_get import Snapshot
+    from resource_api.state.store import StackName
 
 
 class Report(RunReport):
@@ -351,21 +352,26 @@ class Runtime(RunEnvironment):
             "drifted": len(plan.drift),
         }
         if recorded:
-            outputs = plan.catalog.scope.stack_outputs
-            read = [["/".join(stack_name(name.project, stack)), output] for stack, output in outputs]
-            outputs_read = {"stacks": sorted({stack for stack, _ in read}), "outputs_read": read} if read else {}
-            self.store.finish_run(name, {**fields, **outputs_read})
-        saved = recorded and bool(report.changed or report.exit_code)
-        if not saved and self.on_document is None:
+            self.store.finish_run(name, {**fields, **_outputs_read(plan, name)})
+        is_saved = recorded and bool(report.changed or report.exit_code)
+        if not is_saved and self.on_document is None:
             return
         content = run_document.encode(plan, report, {**name._asdict(), **fields}, self.log.mask)
-        try:
-            if saved:
+        if is_saved:
+            try:
                 self.store.save_run(report.run, content.encode())
-        except OSError as error:
-            self.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
+            except OSError as error:
+                self.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
         if self.on_document is not None:
             self.on_document({**run_document.document(content)})
+
+
+def _outputs_read(plan: Plan, name: StackName) -> dict[str, object]:
+    """Return the fields of a run's line in the history about the outputs of other stacks that it has read, if any."""
+    outputs = [
+        ["/".join(stack_name(name.project, stack)), output] for stack, output in plan.catalog.scope.stack_outputs
+    ]
+    return {"stacks": sorted({stack for stack, _ in outputs}), "outputs_read": outputs} if outputs else {}
 
 
 def state_settings(options: Mapping[str, object]) -> dict[str, Any]:

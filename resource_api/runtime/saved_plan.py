@@ -97,9 +97,9 @@ def document(plan: Plan, key: Key | None = None, directory: str = "", host: str 
     needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
     """
     manifest = plan.catalog.manifest
-    if name := next((name for name, declared in manifest.inputs.items() if declared.ephemeral), ""):
-        msg = f"a plan with the ephemeral input '{name}' cannot be saved: nothing of it is kept; apply the manifest"
-        raise ResourceAPIError(msg)
+    if ephemeral := [name for name, declared in manifest.inputs.items() if declared.ephemeral]:
+        reason = "cannot be saved: nothing of it is kept; apply the manifest"
+        raise ResourceAPIError(f"a plan with the ephemeral input '{ephemeral[0]}' {reason}")
     if key is None and (name := _find_secret(plan)):
         remedy = "name a key (--key), or apply the manifest"
         raise ResourceAPIError(f"a plan with secrets cannot be saved without a key: {name} holds one; {remedy}")
@@ -110,14 +110,16 @@ def document(plan: Plan, key: Key | None = None, directory: str = "", host: str 
         "path": manifest.path,
         **({"host": host} if host else {}),
         "inputs": spell_contents(reveal(dict(plan.catalog.scope.inputs))),
-        "options": {
-            name: sorted(value) if isinstance(value, (frozenset, tuple)) else value
-            for name, value in plan.options._asdict().items()
-            if name == "destroy" or name not in INTERNAL
-        },
+        "options": _written_options(plan.options),
     }
     saved["manifest"] = embedded if key is None else _encrypted(plan, saved, embedded, key)
     return saved
+
+
+def _written_options(options: Options) -> dict[str, object]:
+    """Return the options that a saved plan keeps, of types that JSON has."""
+    values = {name: value for name, value in options._asdict().items() if name == "destroy" or name not in INTERNAL}
+    return {name: sorted(value) if isinstance(value, (frozenset, tuple)) else value for name, value in values.items()}
 
 
 def _find_secret(plan: Plan) -> str:
@@ -125,7 +127,8 @@ def _find_secret(plan: Plan) -> str:
     for entry in plan.catalog.entries:
         if any(map(is_secret, entry.should.values())) or not entry.definition.secret.isdisjoint(entry.should):
             return str(entry.reference)
-    return next((f"the input '{name}'" for name in plan.catalog.scope.secret_inputs), "")
+    secret_inputs = list(plan.catalog.scope.secret_inputs)
+    return f"the input '{secret_inputs[0]}'" if secret_inputs else ""
 
 
 def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, object], key: Key) -> dict[str, Any]:
@@ -217,15 +220,15 @@ class SavedPlan:
         current = documents.plan(plan)
         if reason := _state_difference(self.document, current["lineage"], current["serial"]):
             raise _stale(self.path, reason)
-        if failed := next((step for step in current["steps"] if step.get("error")), None):
-            raise _stale(self.path, f"{failed['reference']} cannot be done any more: {failed['error']}")
+        for step in current["steps"]:
+            if step.get("error"):
+                raise _stale(self.path, f"{step['reference']} cannot be done any more: {step['error']}")
         steps = {(step["urn"], step["action"]): step for step in current["steps"]}
-        changed = [
-            str((self._steps.get(key) or steps[key]).get("reference"))
-            for key in dict.fromkeys((*self._steps, *steps))
-            if _step_digest(self._steps.get(key)) != _step_digest(steps.get(key))
-            or _does_more(steps.get(key), self._steps.get(key))
-        ]
+        changed = []
+        for key in {**self._steps, **steps}:
+            saved, new = self._steps.get(key), steps.get(key)
+            if _step_digest(saved) != _step_digest(new) or _does_more(new, saved):
+                changed.append(str((saved or steps[key])["reference"]))
         if changed:
             raise _stale(self.path, f"{', '.join(dict.fromkeys(changed))} changed since it was made")
         if "salt" in self._embedded:
@@ -405,14 +408,11 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
 
 def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
     """Return resource in sync → a step that it depends on, directly or not, and after which it is read again."""
-    nodes = (
-        (
-            row["reference"],
-            row["action"] not in {"same", "read"} and not (row.get("error") or row["options"]["noop"]),
-            () if row.get("error") else row["depends_on"],
-        )
-        for row in rows
-    )
+    nodes = []
+    for row in rows:
+        failed = bool(row.get("error"))
+        acts = row["action"] not in {"same", "read"} and not failed and not row["options"]["noop"]
+        nodes.append((row["reference"], acts, () if failed else row["depends_on"]))
     causes = first_causes(nodes)
     in_sync = (row["reference"] for row in rows if row["action"] == "same")
     return {name: causes[name] for name in in_sync if name in causes}
