@@ -83,27 +83,37 @@ def _resource(
     lines, comments = list[str](), list[str]()
     if provider := split_instance(definition.instance)[1]:
         lines.append(f"    provider: {key_text(provider)}")
-    # A namevar can be left out only if the title is its value alone.
-    implied = title if len(definition.namevars) == 1 else None
-    for name, attribute in attributes:
-        value, spelt = row.get(name), definition.spelling(name)
-        is_implied = attribute.kind == "namevar" and value == implied
-        # A parameter only controls changes, and is no part of an existing resource.
-        if value is None or is_secret(value) or is_implied or attribute.kind == "parameter":
-            continue
+    for name, attribute, value in _shown_values(definition, attributes, title, row):
+        spelt = definition.spelling(name)
         if attribute.kind == "read_only" or _holds_content(value):
             comments.append(f"    # {spelt}: {_comment(value)}")
         elif reason := _value_problem(value):
             comments.append(f"    # {spelt} is left out: {reason}")
+        elif isinstance(value, dict) and name in declared:
+            own = {key: member for key, member in value.items() if key in declared[name]}
+            lines += entry(spelt, literal(own), "    ")
+            undeclared = {key: member for key, member in value.items() if key not in own}
+            comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared.items()]
         else:
-            if name in declared and isinstance(value, dict):
-                undeclared = {key: member for key, member in value.items() if key not in declared[name]}
-                comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared.items()]
-                value = {key: member for key, member in value.items() if key not in undeclared}
             lines += entry(spelt, literal(value), "    ")
     yield f"  {key_text(str(literal(str(Reference(definition.name, title)))))}:{'' if lines else ' {}'}"
     yield from lines
     yield from comments
+
+
+def _shown_values(
+    definition: TypeDefinition, attributes: Sequence[tuple[str, Attribute]], title: str, row: Mapping[str, object]
+) -> Iterator[tuple[str, Attribute, object]]:
+    """Yield the attributes of a resource that have a value to show.
+
+    Secrets, and a namevar that is the title alone, are left out, and parameters: they only control changes.
+    """
+    implied = title if len(definition.namevars) == 1 else None
+    for name, attribute in attributes:
+        value = row.get(name)
+        is_implied = attribute.kind == "namevar" and value == implied
+        if value is not None and not is_secret(value) and not is_implied and attribute.kind != "parameter":
+            yield name, attribute, value
 
 
 def _holds_content(value: object) -> bool:

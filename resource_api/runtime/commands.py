@@ -218,8 +218,7 @@ def state_recover(call: Call) -> dict[str, Any]:
 
 def history(call: Call) -> list[dict[str, Any]]:
     """Return the finished runs of the selected stacks, the oldest first."""
-    store = call.runtime.store
-    return [] if recorded_stack.none_recorded(store, call.options) else recorded_stack.Runs(store, call.options).all
+    return recorded_stack.recorded_runs(call.runtime.store, call.options).all
 
 
 def run(call: Call) -> RunJson | OverviewJson:
@@ -229,10 +228,9 @@ def run(call: Call) -> RunJson | OverviewJson:
     """
     store, options = call.runtime.store, call.options
     if (seconds := options.get("since")) is None:
-        return recorded_stack.Runs(store, options).document(options.get("run"))
+        return recorded_stack.Runs(store, recorded_stack.all_selected(store, options)).document(options.get("run"))
     until = time.time()
-    runs = None if recorded_stack.none_recorded(store, options) else recorded_stack.Runs(store, options)
-    return recorded_stack.overview(runs, until - seconds, until)
+    return recorded_stack.overview(recorded_stack.recorded_runs(store, options), until - seconds, until)
 
 
 def state_rm(call: Call) -> dict[str, Any]:

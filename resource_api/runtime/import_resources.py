@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import exists
-from resource_api.model.record import Commit, Record, RecordKey, StackState
+from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.report import Summary
 from resource_api.model.sealed_secrets import seal_secrets
 from resource_api.model.values import reference
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
+    from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.runtime.commands import Call
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
-    from resource_api.state.store import StackName
+    from resource_api.state.store import StackName, Store
 
 
 class ImportOutcome(NamedTuple):
@@ -113,28 +115,33 @@ def import_resources(
         instances = configure_instances(catalog, runtime.store.load(stack), providers)
         runtime.begin_private_data(instances.state)
         new = [entry for entry in entries if not _is_ours(entry, instances.state)]
-        foreign = {entry.key: foreign_records.get(str(entry.reference)) for entry in new}
-        for key, foreign_record in foreign.items():
-            if foreign_record is not None:
-                runtime.run.private.store(key, foreign_record.private)
-        # Where the type imports by ids, ``name`` is the id in the resource's own system.
-        ids = {} if name is None else {entry.key: name for entry in new if "import" in entry.definition.features}
-        rows = _read_entries(new, providers, Snapshot(providers, strict), ids)
-        records = [
-            _imported_record(catalog, entry, row, instances.state, providers, foreign=foreign[entry.key])
-            for entry in new
-            if (row := rows[entry.index].row) is not None
-        ]
+        for entry in new:
+            if (foreign := foreign_records.get(str(entry.reference))) is not None:
+                runtime.run.private.store(entry.key, foreign.private)
+        rows = _read_entries(new, Snapshot(providers, strict), name)
+        records = []
+        for entry in new:
+            if (row := rows[entry.index].row) is not None:
+                foreign = foreign_records.get(str(entry.reference), ForeignRecord(None))
+                record = _imported_record(catalog, entry, row, instances.state, providers)
+                records.append(record._replace(status=foreign.status))
         if records:
-            resolved = [record.key for record in records if record.key in instances.state.intents]
-            manifest = catalog.manifest.recorded_after(instances.state)
-            for commit in (instances.commit, Commit(records, resolved=resolved, manifest=manifest)):
-                if commit.changes_state:
-                    runtime.store.commit(stack, commit)
+            _commit(runtime.store, stack, instances, records, catalog.manifest)
         outcomes = [_outcome(entry, rows.get(entry.index), is_explicit=entry.index in explicit) for entry in entries]
         for entry, outcome in zip(entries, outcomes, strict=True):
             log_import(runtime, outcome, entry.type)
     return outcomes
+
+
+def _commit(
+    store: Store, stack: StackName, instances: ProviderInstances, records: Sequence[Record], manifest: Manifest
+) -> None:
+    """Record imported resources, whose intents are resolved by that, and the configurations of their providers."""
+    state = instances.state
+    resolved = [record.key for record in records if record.key in state.intents]
+    for commit in (instances.commit, Commit(records, resolved=resolved, manifest=manifest.recorded_after(state))):
+        if commit.changes_state:
+            store.commit(stack, commit)
 
 
 def _is_ours(entry: Entry, state: StackState) -> bool:
@@ -148,12 +155,10 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
     return entry.definition.identity is None or not (entry.key in state.intents or record.status == "unconfirmed")
 
 
-def _read_entries(
-    entries: Sequence[Entry], providers: ProviderPool, snapshot: Snapshot, ids: dict[RecordKey, str]
-) -> dict[int, _Reading]:
+def _read_entries(entries: Sequence[Entry], snapshot: Snapshot, name: str | None) -> dict[int, _Reading]:
     """Read the resources to import; return entry's index → the result.
 
-    ``ids``: key of a resource → its id, for those that cannot be read by name before they are recorded.
+    ``name``: of the only one, unless None; where its type imports by ids, its id in its own system.
     """
     by_instance: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -163,8 +168,9 @@ def _read_entries(
         for instance, group in by_instance.items()
     }
     # Before the first call: of a type with several providers each resource is read by the one that it states.
-    providers.assigned = lambda instance: stated.get(instance, {})
-    snapshot.imports = ids
+    snapshot.providers.assigned = lambda instance: stated.get(instance, {})
+    if name is not None:
+        snapshot.imports = {entry.key: name for entry in entries if "import" in entry.definition.features}
     rows: dict[int, _Reading] = {}
     for group in by_instance.values():
         snapshot.read(group[0].definition, [entry.name for entry in group])
@@ -271,10 +277,8 @@ def _imported_record(
     row: Mapping[str, object],
     state: StackState,
     providers: ProviderPool,
-    *,
-    foreign: ForeignRecord | None,
 ) -> Record:
-    """Return the record of an imported resource; ``foreign``: the record of another tool about it, or None.
+    """Return the record of an imported resource.
 
     Declared values that differ from ``row`` are not recorded: the next plan shows them as changes, not as drift.
     """
@@ -295,7 +299,6 @@ def _imported_record(
         parent=entry.parent,
         implementation=providers.implementation(entry.instance, entry.name),
         private=seal_secrets(providers.run.private.get(entry.key), state.salt),
-        status="ready" if foreign is None else foreign.status,
     )
     differences = drifting.drifted_attributes(entry.definition, record._replace(is_=should), row, state.salt)
     unlike = {difference.attribute for difference in differences}

@@ -18,7 +18,7 @@ from resource_api.model.step import SAME, Step
 from resource_api.model.values.errors import StateError, UsageError, suggestion
 from resource_api.model.values.reference import PROVIDER_TYPE
 from resource_api.model.values.values import is_secret
-from resource_api.state.store import NoStore, StackName, StateStore, Store
+from resource_api.state.store import StackName, StateStore, Store
 from resource_api.system.facts import machine_id
 from resource_api.transaction import parallel
 
@@ -52,14 +52,11 @@ def report_findings(
     with log.bind(project=state.project, stack=state.stack, phase="plan"):
         _log_changes_without_outcome(plan, log, partial(store.holder, StackName.of(state)))
         _log_undeclared(plan, log)
-        for step in plan.steps if log.enabled("debug") else ():
-            if step.decision.tolerated:
-                log.write("debug", str(step.reference), f"planned: {'; '.join(step.decision.tolerated)}")
+        _log_tolerated(plan, log)
         # A run that records nothing, because everything is as recorded, concerns no other stack.
         may_record = plan.output_changes or len(plan.in_sync) < len(plan.steps) or not state.serial
-        concerns_others = recorded and (may_record or log.enabled("info"))
-        if concerns_others and not isinstance(store, NoStore) and store.stacks():
-            report_other_stacks(plan, store, log)
+        if recorded and (may_record or log.enabled("info")):
+            _report_other_stacks(plan, store, log)
     if notify is not None:
         for step in plan.steps:
             if step.decision is not SAME or step.refreshed_by:
@@ -78,6 +75,13 @@ def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable
         else:
             text = f"in doubt: the last run did not see the outcome of its {intent.action}; it is read again"
         log.write("notice", f"{intent.reference}", text, intent.type, reference=f"{intent.reference}")
+
+
+def _log_tolerated(plan: ExecutionPlan, log: Log) -> None:
+    """Log, at debug, the rules that the tolerant plans of providers break."""
+    for step in plan.steps if log.enabled("debug") else ():
+        if step.decision.tolerated:
+            log.write("debug", str(step.reference), f"planned: {'; '.join(step.decision.tolerated)}")
 
 
 def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
@@ -111,20 +115,23 @@ def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: 
         log.write("info", "", f"{more} more resources stand after one of another type without a relationship")
 
 
-def report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
-    """Log resources that other stacks record too, the readers of removed outputs, and a new stack."""
+def _report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
+    """Log resources that other stacks record too, the readers of removed outputs, and a new stack.
+
+    Nothing is logged for the first stack of a store.
+    """
     state = plan.prior.state
-    own_stack = StackName(state.project, state.stack)
-    gone = [difference.attribute for difference in plan.output_changes if difference.should is None]
-    steps = list(_shareable_steps(plan, log))
-    if not (gone or steps or _is_new(state)):
+    if not (stacks := store.stacks()):
         return
-    other_stacks = [name for name in store.stacks() if name != own_stack]
+    own_stack = StackName.of(state)
+    other_stacks = [name for name in stacks if name != own_stack]
     if _is_new(state):
         _log_new(plan, own_stack, other_stacks, log)
-    if gone and other_stacks:
+    if not other_stacks:
+        return
+    if gone := [difference.attribute for difference in plan.output_changes if difference.should is None]:
         _log_readers(gone, own_stack, store.history(), log)
-    if steps and other_stacks:
+    if steps := list(_shareable_steps(plan, log)):
         _log_shared(plan, steps, _readable_states(store, other_stacks), log)
 
 

@@ -261,12 +261,11 @@ def parse_reference(text: str, state: StackState) -> Reference:
 
 
 class Runs:
-    """The finished runs of the stacks that the command's options select, the oldest first."""
+    """The finished runs of stacks, the oldest first."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        """Read the history. Raise ``UsageError`` where no stack is recorded."""
+    def __init__(self, store: Store, names: Sequence[StackName]) -> None:
+        """Read the history of the stacks ``names``."""
         self._store = store
-        names = all_selected(store, settings)
         self._whose = f" of {names[0]}" if len(names) == 1 else ""
         self.all = finished_runs(self._store, names)
 
@@ -312,6 +311,11 @@ class Runs:
         return UsageError(f"{problem} in the history{self._whose}{reason}; 'resource-api history' lists the runs")
 
 
+def recorded_runs(store: Store, settings: Settings) -> Runs:
+    """Return the runs of the stacks that the command's options select; none, which is no error, if none is recorded."""
+    return Runs(store, () if none_recorded(store, settings) else all_selected(store, settings))
+
+
 def _is_whole(document: RunJson) -> bool:
     """Return whether the document of a run is intact: its file, which anyone may edit, fits the schema and itself."""
     if not document_schema.accepts(document_schema.load("run"), document):
@@ -322,18 +326,18 @@ def _is_whole(document: RunJson) -> bool:
     return all(call in calls for call in (*document["critical_path"], *used)) and all(map(isfinite, times))
 
 
-def overview(runs: Runs | None, since: float, until: float) -> OverviewJson:
-    """Return the overview of the runs that ended in a period, given in seconds since 1970; None: no run is recorded.
+def overview(runs: Runs, since: float, until: float) -> OverviewJson:
+    """Return the overview of the runs that ended in a period, given in seconds since 1970.
 
     A stack is failing if its last run failed, whenever that was. The result is small, whatever the runs have done, so
     that the overviews of many hosts make one page.
     """
-    finished: list[Line] = [run for run in runs.all if "summary" in run] if runs is not None else []
+    finished: list[Line] = [run for run in runs.all if "summary" in run]
     recent = [run for run in finished if run["ended"] >= since]
-    newest = list({(run["project"], run["stack"]): run for run in finished}.values())
+    newest = list({_stack_of(run): run for run in finished}.values())
     changing = [run for run in finished if _changed(run)][-1:]
     needed = {run["run"]: run for run in (*recent, *newest, *changing)}
-    documents = {name: runs.load(run) for name, run in needed.items()} if runs is not None else {}
+    documents = {name: runs.load(run) for name, run in needed.items()}
     failing = [resource for run in newest if _failed(run) for resource in _failures(run, documents, finished)]
     return {
         "kind": "overview",

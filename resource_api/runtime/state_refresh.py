@@ -100,27 +100,25 @@ def refresh(
         name = runtime.name(catalog)
         if not noop:
             runtime.claim(name)
-        # Nothing is planned here: a provider whose configuration refers to resources is configured as it was recorded.
-        configured = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
-        instances = configure_instances(catalog._replace(instances=configured), runtime.store.load(name), providers)
+        instances = _configure_as_recorded(catalog, runtime.store.load(name), providers)
         state, renaming = rename(instances.state, instances.state.records, providers.functions)
         providers.assigned = partial(_recorded_implementations, state)
         runtime.begin_private_data(state)
         selected = _selected_records(state, targets, excludes, selecting.aliases(catalog))
         with runtime.log.bind(**name._asdict(), phase="observe"):
             changed_records, failures = _read_records(Snapshot(providers, strict), state, selected)
+        records = [change.record for change in changed_records]
         drift = [Drifted(str(change.record.reference), change.drift) for change in changed_records if change.drift]
         for event in drift:
             runtime.notify(event)
         outputs = state.outputs
         if not (targets or excludes or failures):
             call = partial(_call_function, catalog, instances, providers)
-            outputs, failures = _refreshed_outputs(catalog, state, [change.record for change in changed_records], call)
+            outputs, failures = _refreshed_outputs(catalog, state, records, call)
         changed = output_changes(state.outputs, outputs, state.salt)
         written = seal_secrets(outputs, state.salt) if changed else None
-        refreshed = Commit([change.record for change in changed_records], outputs=written)
-        for commit in () if noop else (instances.commit, renaming, refreshed):
-            if commit.changes_state:
+        for commit in (instances.commit, renaming, Commit(records, outputs=written)):
+            if commit.changes_state and not noop:
                 runtime.store.commit(name, commit)
     counts = Summary(refreshed=len(changed_records), outputs_changed=len(changed), failed=len(failures))
     if runtime.on_document is not None:
@@ -128,6 +126,12 @@ def refresh(
     if failures:
         raise ResourceError("\n".join(map(escape, failures)))
     return Refreshed([Drifted(str(change.record.reference), change.changes) for change in changed_records], changed)
+
+
+def _configure_as_recorded(catalog: Catalog, state: StackState, providers: ProviderPool) -> ProviderInstances:
+    """Configure and return the provider instances; those that refer to resources as recorded: nothing is planned."""
+    complete = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
+    return configure_instances(catalog._replace(instances=complete), state, providers)
 
 
 def _refreshed_outputs(

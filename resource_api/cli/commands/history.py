@@ -18,7 +18,7 @@ from resource_api.model.values.errors import UsageError
 from resource_api.render import run_text, text
 from resource_api.render.html import pages
 from resource_api.runtime import commands
-from resource_api.runtime.recorded_stack import Runs
+from resource_api.runtime.recorded_stack import Runs, all_selected
 from resource_api.system.document_schema import find_violations
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ def show_recorded(session: Session, run: str | None) -> int:
 @options.state
 def diff(session: Session, first: str, second: str, **_settings: object) -> None:
     """Show the differences between the runs A and B: references, outcomes and attributes."""
-    runs = Runs(session.runtime.store, session.settings)
+    store = session.runtime.store
+    runs = Runs(store, all_selected(store, session.settings))
     differences = run_text.differences(runs.document(first), runs.document(second))
     session.console.show(lambda: differences, lambda: run_text.difference_lines(differences))
 
