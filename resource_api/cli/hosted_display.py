@@ -288,20 +288,20 @@ class Display:
             if group.more:
                 lines.append(f"… {group.more} more")
             if reason := group.reason():
-                lines.append(text.error(reason, style.paint))
+                lines.append(text.error(reason, style))
             if lines:
-                yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, style.paint)
+                yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, style)
 
     def _output_lines(self) -> Iterator[str]:
         """Yield the lines of the outputs of the hosts' stacks, equal ones once under the names of their hosts."""
-        paint = self._session.output.style.paint
+        style = self._session.output.style
         for number, group in enumerate(self._merge.in_order(self._merge.outputs)):
             lines = [line for values in group.documents() for line in text.outputs(values)]
             if group.more:
                 lines.append("… too many to be shown: resource-api output")
             if number == 0:
-                yield paint("Outputs:", text.BOLD)
-            yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, paint)
+                yield style.paint("Outputs:", text.BOLD)
+            yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, style)
 
     def _lines(self, group: HostGroup, *, color: bool = False) -> list[str]:
         """Return the lines of the common result of a group of hosts."""

@@ -68,6 +68,10 @@ class Style(NamedTuple):
         return f"{line[:_BEGINNING]} … {end} ({len(line)} characters)"
 
 
+#: Without colours, with short diffs.
+PLAIN: Final = Style()
+
+
 def _part(line: str, start: int) -> str:
     """Return the displayed part of a long line from ``start``, with ``…`` for omitted text, and its length."""
     end = start + _WIDEST

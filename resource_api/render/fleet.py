@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines, rough_duration
 from resource_api.render import run_text, text
+from resource_api.render.changes import PLAIN, Style
 from resource_api.render.plan import left_out_lines
 from resource_api.system.log import render_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.json_documents import FleetJson, OverviewJson, RunJson
 
@@ -42,22 +43,15 @@ _RED: Final = "31"
 BOLD: Final = "1"
 
 
-def _plain(words: str, _code: str) -> str:
-    """Return text without the colour that ``Style.paint`` would give it."""
-    return words
-
-
 def hosts_of(number: int) -> str:
     """Return ``1 host``, ``48 hosts``."""
     return f"{number:,} host{'' if number == 1 else 's'}"
 
 
-def group(
-    names: Sequence[str], number: int, lines: Iterable[str], paint: Callable[[str, str], str] = _plain
-) -> Iterator[str]:
+def group(names: Sequence[str], number: int, lines: Iterable[str], style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of a group of hosts with equal results: their names, of many only the first, and the result.
 
-    ``names``: folded, such as ``web[1:3]``. ``number``: of the hosts. ``lines``: the result. ``paint``: see ``Style``.
+    ``names``: folded, such as ``web[1:3]``. ``number``: of the hosts. ``lines``: the result.
     """
     labels, room = list[str](), _WIDEST
     for name in names:
@@ -66,13 +60,13 @@ def group(
         if room < 0:
             break
     count = f" ({hosts_of(number)})" if number > 1 else ""
-    yield f"{paint(','.join(labels), BOLD)}{count}:"
+    yield f"{style.paint(','.join(labels), BOLD)}{count}:"
     yield from (f"  {text}" if text else "" for text in lines)
 
 
-def error(reason: str, paint: Callable[[str, str], str] = _plain) -> str:
+def error(reason: str, style: Style = PLAIN) -> str:
     """Return the line of a host, or a group, that was unreachable, refused, or failed as a whole."""
-    return paint(f"Error: {escape(reason)}", _RED)
+    return style.paint(f"Error: {escape(reason)}", _RED)
 
 
 def document_lines(document: Mapping[str, object], *, color: bool = False) -> Iterator[str]:

@@ -17,7 +17,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape, show_first
 from resource_api.model.values.values import Sensitive, is_secret, is_unknown, same_value
 from resource_api.plan.targets import matching
-from resource_api.render.changes import SCREEN, Style, count_lines, text_diff
+from resource_api.render.changes import PLAIN, SCREEN, Style, count_lines, text_diff
 from resource_api.render.text import plan_summary
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ _MARGIN: Final = "    "
 _WHOLE: Final = CREATING | {Action.DELETE}
 #: The actions that depend on the parameters of a resource.
 _WITH_PARAMETERS: Final = CREATING | {Action.RUN, Action.DELETE}
-_PLAIN: Final = Style()
 
 
 class StepDocument(NamedTuple):
@@ -96,7 +95,7 @@ class PlanDocument(NamedTuple):
     left_out: Sequence[tuple[str, str]] = ()
 
 
-def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
+def lines(plan: ExecutionPlan, style: Style = PLAIN, *, verbose: bool = False) -> Iterator[str]:
     """Yield the lines of a plan.
 
     ``verbose``: also of resources in sync that a step before them may change, and of omitted declarations.
@@ -108,7 +107,7 @@ def lines(plan: ExecutionPlan, style: Style = _PLAIN, *, verbose: bool = False) 
     return document_lines(document._replace(stack_outputs=outputs, failure_handlers=handlers, left_out=left_out), style)
 
 
-def document_lines(document: PlanDocument, style: Style = _PLAIN) -> Iterator[str]:
+def document_lines(document: PlanDocument, style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of a plan's document, in blocks, with a blank line around those of more than one line."""
     is_long = False
     for index, block in enumerate(_blocks(document, style)):

@@ -14,7 +14,7 @@ from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import counted, escape, rough_duration, show_attribute
 from resource_api.render import text
-from resource_api.render.changes import Style, count_lines, text_diff
+from resource_api.render.changes import PLAIN, Style, count_lines, text_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Changed", "noop": "Would change"}
 #: The text for a run of which only the line in the history remains.
 NOT_KEPT: Final = "Nothing more is kept of this run: it changed and failed nothing, or it is too old."
-_PLAIN: Final = Style()
 #: Calls that are named of the critical path, the longest ones.
 _CALLS: Final = 10
 #: The statuses of machines, the worst first, and their words.
@@ -55,7 +54,7 @@ UNKNOWN: Final = frozenset({"unreachable", "refused", "failed"})
 BAD: Final = frozenset({*UNKNOWN, "failing"})
 
 
-def run(document: RunJson, style: Style = _PLAIN) -> Iterator[str]:
+def run(document: RunJson, style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of the document of a run: its outcome, the steps by status, drift, the longest calls."""
     yield text.run(document)
     if document.get("kept") is False:
@@ -91,7 +90,7 @@ def _step(step: RunStepJson, style: Style) -> Iterator[str]:
         yield from (f"      {line}" for line in change_lines(step["changes"], style))
 
 
-def change_lines(changes: Iterable[ChangeJson], style: Style = _PLAIN) -> Iterator[str]:
+def change_lines(changes: Iterable[ChangeJson], style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of a recorded step's changes: of each attribute both values on one line, or a diff of texts."""
     for change in changes:
         difference = Difference(change["attribute"], change["is"], change["should"], change["message"] or "")

@@ -61,21 +61,17 @@ def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> He
         unknown.append("it is stale: the last run ended more than two periods ago")
     elif age < -longest:  # an agent that runs records its next run soon
         unknown.append("it may be stale: by the clock, which was set back, its last run is in the future")
-    drift = _drift_sentences(run)
-    failures = [text for text in (run["problem"], _failure_sentence(run)) if text]
-    code = UNKNOWN if unknown else (DRIFT if drift else GOOD) + (FAILING if failures else GOOD)
-    return Health(code, tuple(dict.fromkeys((*unknown, *failures, *drift))))
+    drift, failure = _drift_sentence(run), _failure_sentence(run)
+    code = UNKNOWN if unknown else (DRIFT if drift else GOOD) + (FAILING if run["problem"] or failure else GOOD)
+    return Health(code, tuple(dict.fromkeys(filter(None, (*unknown, run["problem"], failure, drift)))))
 
 
-def _drift_sentences(run: LastRunJson) -> list[str]:
-    """Return a list of the sentence about drift, or none: pending changes of a noop run, or corrections."""
-    summary = run["summary"]
-    count = run["corrective"]
+def _drift_sentence(run: LastRunJson) -> str:
+    """Return the sentence about drift, or "": pending changes of a noop run, or corrections."""
     if run["mode"] == "noop":
-        count = sum(number for name, number in summary.items() if name not in _NO_CHANGES)
-    if not count:
-        return []
-    return [f"{count} would be changed" if run["mode"] == "noop" else f"{count} had drifted and were corrected"]
+        pending = sum(number for name, number in run["summary"].items() if name not in _NO_CHANGES)
+        return f"{pending} would be changed" if pending else ""
+    return f"{run['corrective']} had drifted and were corrected" if run["corrective"] else ""
 
 
 def _failure_sentence(run: LastRunJson) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import for_each, provider_config
@@ -84,9 +84,10 @@ class ManifestCompiler:
         ``UntrustedCode`` for a Python manifest that others can write to.
         """
         catalog = self._compile(self.read(source, inputs, providers), inputs, providers)
-        from_file = from_file or isinstance(source, (str, os.PathLike)) or bool(catalog.manifest.saved_in)
-        from_file = from_file or catalog.manifest.file == reading.STDIN
-        return self._warn_of_readers(self._warn_of_writers(catalog) if from_file else catalog)
+        is_sent_or_saved = bool(catalog.manifest.saved_in) or catalog.manifest.file == reading.STDIN
+        if from_file or is_sent_or_saved or isinstance(source, (str, os.PathLike)):
+            catalog = self._warn_of_writers(catalog)
+        return self._warn_of_readers(catalog)
 
     def compile_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest's configured providers alone: ``destroy`` needs no declared resource.
@@ -202,29 +203,23 @@ class ManifestCompiler:
         """Return the scope of the expressions of a manifest, and the definitions of its types."""
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
-        contents = self._contents or self._content_reader()
         pure = partial(provider_config.invoke, ask=providers.call_function)
-        scope = Scope(manifest, inputs, self._facts, contents, stacks, pure=pure)
+        self._content_files.clear()
+        scope = Scope(manifest, inputs, self._facts, self._contents or self._read_content, stacks, pure=pure)
         # Before any code of a type or a provider meets them, and may print them.
         self._log.mask.add_inputs(scope.secret_inputs)
         return scope, definitions
 
-    def _content_reader(self) -> ReadContent:
-        """Return the reader of one catalog's assets and archives; it notes their files for ``_warn_of_writers``."""
-        self._content_files.clear()
+    @cached_property
+    def _assets(self) -> asset_contents.AssetReader:
+        """The reader of assets and archives, made with the first one: few catalogs have any."""
+        return asset_contents.AssetReader(self._registry.trust)
 
-        @cache  # made with the first asset: few catalogs have any
-        def reader() -> asset_contents.AssetReader:
-            return asset_contents.AssetReader(self._registry.trust)
-
-        def read_and_record(spec: ContentSpec, file: str) -> Content:
-            """Read a content; record its file for the warning about files that others can change."""
-            if spec.origin in {"file", "directory"}:
-                path = os.path.join(os.path.dirname(file), str(spec.source))
-                self._content_files[path] = spec.word
-            return reader()(spec, file)
-
-        return read_and_record
+    def _read_content(self, spec: ContentSpec, file: str) -> Content:
+        """Return a content of this machine; note its file for ``_warn_of_writers``."""
+        if spec.origin in {"file", "directory"}:
+            self._content_files[os.path.join(os.path.dirname(file), str(spec.source))] = spec.word
+        return self._assets(spec, file)
 
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
         """Return the catalog with a warning for each data file that it is made from and other users can change.

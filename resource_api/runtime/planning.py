@@ -152,9 +152,27 @@ class Planning:
             return self._decide_steps(catalog, state)
 
     def _decide_steps(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
-        """Match the catalog with the state, observe the machine, plan every step, and fail those that policies forbid.
+        """Match the catalog with the state, observe the machine, plan every step; fail those that policies forbid."""
+        catalog, prior, purge = self._match(catalog, state)
+        self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
+        self.snapshot.imports = _import_ids(catalog, prior)
+        queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
+        prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
+        recorded = not isinstance(self._environment.store, NoStore)
+        options = self.options._replace(recorded=recorded, state_options=self._environment.state_options)
+        plan = planner.plan(catalog, prior, selected, queries, options)
+        if purge is not None:
+            purge.report_unlisted(plan)
+        if not recorded:
+            plan = plan._replace(output_changes=())  # no output is recorded
+        if self._providers.several:
+            plan = plan._replace(in_sync=_recorded_in_sync(plan, self._providers))
+        return self._policies.check_plan(plan) if self._policies else plan
 
-        Orphans of ``purge`` are added before resources are observed, so that they are planned like other ones.
+    def _match(self, catalog: Catalog, state: StackState) -> tuple[Catalog, Prior, purging.Purging | None]:
+        """Configure the providers and match the catalog with the state; return both with the orphans of ``purge``.
+
+        These are added before resources are observed, so that they are planned like other ones.
         """
         options, providers = self.options, self._providers
         if options.partial or options.replace:
@@ -164,25 +182,12 @@ class Planning:
         providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
         matched = {catalog.entries[index].key: record for index, record in prior.records.items()}
         self._environment.begin_private_data(prior.state, matched)
-        purge = None
-        if catalog.purges and not (options.partial or options.destroy):
-            purge = purging.Purging(catalog, prior, self.snapshot, self._environment.store)
-            catalog, prior = purge.matched()
-            providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
-        self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
-        self.snapshot.imports = _import_ids(catalog, prior)
-        queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
-        prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
-        recorded = not isinstance(self._environment.store, NoStore)
-        options = options._replace(recorded=recorded, state_options=self._environment.state_options)
-        plan = planner.plan(catalog, prior, selected, queries, options)
-        if purge is not None:
-            purge.report_unlisted(plan)
-        if not recorded:
-            plan = plan._replace(output_changes=())  # no output is recorded
-        if providers.several:
-            plan = plan._replace(in_sync=_recorded_in_sync(plan, providers))
-        return self._policies.check_plan(plan) if self._policies else plan
+        if not catalog.purges or options.partial or options.destroy:
+            return catalog, prior, None
+        purge = purging.Purging(catalog, prior, self.snapshot, self._environment.store)
+        catalog, prior = purge.matched()
+        providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
+        return catalog, prior, purge
 
     def _select(self, catalog: Catalog, prior: Prior) -> set[int] | None:
         """Return the indices of the selected entries, or None for all; warn of tags that select nothing."""

@@ -287,11 +287,8 @@ class Runtime(RunEnvironment):
             if on_plan is not None:
                 on_plan(plan)
             report = self._execute(plan, snapshot, command, run)
-            # A reading that needs private data cannot be judged before the records are loaded.
-            has_private = any(record.private is not None for record in plan.prior.records.values())
-            unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
-            has_policies = snapshot.providers.check_policies is not None
-            if request is not None and unchanged and not (has_private or has_policies):
+            had_nothing_to_do = plan.in_sync and not (options.noop or report.steps or report.exit_code)
+            if request is not None and had_nothing_to_do and _is_cacheable(plan, snapshot):
                 incremental_plan.save(request, plan, snapshot.providers, self.store)
             return report
 
@@ -372,6 +369,12 @@ def _outputs_read(plan: Plan, name: StackName) -> dict[str, object]:
         ["/".join(stack_name(name.project, stack)), output] for stack, output in plan.catalog.scope.stack_outputs
     ]
     return {"stacks": sorted({stack for stack, _ in outputs}), "outputs_read": outputs} if outputs else {}
+
+
+def _is_cacheable(plan: Plan, snapshot: Snapshot) -> bool:
+    """Return whether a later run may rely on the cache: it must not skip policies, nor a reading with private data."""
+    has_private_data = any(record.private is not None for record in plan.prior.records.values())
+    return snapshot.providers.check_policies is None and not has_private_data
 
 
 def state_settings(options: Mapping[str, object]) -> dict[str, Any]:

@@ -392,9 +392,11 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
     ``verbose``: also resources in sync that are read again after a step.
     """
     read_after = _read_after(rows) if verbose else {}
-    subscribed = {name for row in rows for name in row["notifies"]}
-    acting = (row for row in rows if row["action"] != "same" and not row["options"]["noop"])
-    notified = {name for row in acting for name in row["notifies"]}
+    subscribed, notified = set[str](), set[str]()
+    for row in rows:
+        subscribed.update(row["notifies"])
+        if row["action"] != "same" and not row["options"]["noop"]:
+            notified.update(row["notifies"])
     for row in rows:
         definition, name = _definition(registry, row), str(row["reference"])
         # Then a notification has no effect on it.

@@ -17,7 +17,7 @@ from resource_api.model.change import Difference, SideEffect, describe_side_effe
 from resource_api.model.report import DONE, count_words
 from resource_api.model.values.text import show_attribute
 from resource_api.render import text
-from resource_api.render.changes import Style, text_diff
+from resource_api.render.changes import PLAIN, text_diff
 from resource_api.render.fleet import ORDER, counts, hosts_of
 from resource_api.render.html.elements import (
     Page,
@@ -73,7 +73,6 @@ _LINES: Final = (400, 20)
 _ALL_LINES: Final = 40_000
 #: Characters of a value that a page shows.
 _LONGEST: Final = 2000
-_STYLE: Final = Style()
 #: The most rows of a section that is open initially.
 _FEW: Final = 20
 #: Actions after which the values that are not among the changes matter too.
@@ -99,7 +98,7 @@ def _change(difference: Difference, diff_lines: int) -> str:
         return f'<p class="change">{name} {e(difference.message)}</p>'
     message = f" ({e(difference.message)})" if difference.message else ""
     if is_text_change(difference):
-        lines = text_diff(difference, _STYLE, most=diff_lines, advice="")
+        lines = text_diff(difference, PLAIN, most=diff_lines, advice="")
         content = "".join(map(_diff_line, islice(lines, _HEADER, None)))
         return f'<p>{name}{message}</p><pre class="diff">{content}</pre>'
     is_, should = _value(difference.is_), _value(difference.should)
