@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.manifest_compiler import Source
 
+    #: Computes the names of the resources to read with the functions of their provider, such as ``canonicalize``.
+    NamesOf = Callable[[ProviderFunctions], Sequence[object]]
+
 
 class ResourceReader:
     """Reads resources with the types and providers of a registry."""
@@ -88,42 +91,38 @@ class ResourceReader:
         is_selected = inputs or any(argument is not None for argument in (provider, manifest, config))
         if not is_selected and not definition.config.attributes:
             return None
-        return configured_provider.ProviderSelector(self.registry, self.run).select(
-            type_name, provider, manifest, inputs or {}, config
-        )
+        selector = configured_provider.ProviderSelector(self.registry, self.run)
+        return selector.select(type_name, provider, manifest, inputs or {}, config)
 
     def read(
         self,
         type_name: str,
-        names: Sequence[object] | Callable[[ProviderFunctions], Sequence[object]] | None = None,
+        names: NamesOf | None = None,
         *,
         strict: str = "error",
         selected: SelectedProvider | None = None,
     ) -> tuple[list[dict[str, object]], dict[str, str]]:
         """Return the rows of resources that can be read, and reference → error of the unreadable ones.
 
-        ``names`` (None: all) may be a function that computes them from the provider's functions. ``selected``: the
-        result of ``select``. Raise ``ProviderError`` when none can be read, and ``UsageError`` for another ``strict``.
+        ``names`` None: all. ``selected``: the result of ``select``. Raise ``ProviderError`` when none can be read, and
+        ``UsageError`` for another ``strict``.
         """
         to_options({"strict": strict})
         with ProviderPool(self.registry, self.run) as providers:
             functions = self._functions(providers, type_name, selected)
-            names = names(functions) if callable(names) else names
-            rows, failures = Snapshot(providers, strict).existing(functions.definition, names)
+            requested = None if names is None else names(functions)
+            rows, failures = Snapshot(providers, strict).existing(functions.definition, requested)
         return rows, {str(Reference(type_name, _title(name))): error for name, error in failures.items()}
 
     def read_all(
         self,
         type_name: str,
-        names: Sequence[object] | Callable[[ProviderFunctions], Sequence[object]] | None = None,
+        names: NamesOf | None = None,
         *,
         strict: str = "error",
         selected: SelectedProvider | None = None,
     ) -> list[dict[str, object]]:
-        """Return the rows of resources. Raise ``ProviderError`` naming every one that cannot be read.
-
-        ``names`` (None: all) may be a function that computes them. ``selected`` is the result of ``select``.
-        """
+        """Return the rows of resources as ``read``. Raise ``ProviderError`` naming every one that cannot be read."""
         rows, failures = self.read(type_name, names, strict=strict, selected=selected)
         if failures:
             raise ProviderError("\n".join(f"{reference}: {error}" for reference, error in failures.items()))
@@ -132,15 +131,14 @@ class ResourceReader:
     def unlisted(
         self, definition: TypeDefinition, rows: Sequence[Mapping[str, object]], selected: SelectedProvider | None = None
     ) -> dict[str, str]:
-        """Return reference → reason of resources that cannot be declared as they were read, for a generated manifest.
+        """Return reference → reason of resources that a generated manifest cannot declare as they were read.
 
-        Its first run would change or refuse them, so that they are only comments there. Only a provider's own
-        comparison or check finds one, such as a file whose rules the kernel has not loaded.
+        Its first run would change or refuse them by the provider's own comparison or check, such as a file whose rules
+        the kernel has not loaded. A resource with an identity would be another one under its name.
         """
-        if not definition.features & {"custom_insync", "validate"} or not rows:
+        has_own_rules = definition.features & {"custom_insync", "validate"}
+        if not rows or not has_own_rules or definition.identity is not None:
             return {}
-        if definition.identity is not None:
-            return {}  # declared under these names they would be other resources
         defaults = {name: attribute.fresh_default() for name, attribute in definition.defaults}
         declared = [defaults | {key: row[key] for key in row.keys() - definition.read_only} for row in rows]
         with ProviderPool(self.registry, self.run) as providers:
@@ -229,18 +227,17 @@ def values_of_change(
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return the declaration that changes ``attributes`` of a row, and present values to declare beside it.
 
-    An existing resource needs its mandatory attributes in the declaration. Attributes with a default would get that if
-    they were not declared with their present values. The names are as spelt in manifests.
+    The declaration has the mandatory attributes too. Attributes with a default would get that if they were not declared
+    with their present values. The names are as spelt in manifests.
     """
-    declared = {name: reveal(row[name]) for name in definition.mandatory if row.get(name) is not None}
-    names = definition.compared if exists(row) else ()
-    defaults = [name for name in names if definition.attributes[name].has_default and row.get(name) is not None]
-    retained = {name: reveal(row[name]) for name in defaults if name not in attributes}
-    changed, present = (
-        {definition.spelling(name): value for name, value in values.items()}
-        for values in (declared | dict(attributes), retained)
-    )
-    return changed, present
+    spelling, present = definition.spelling, {name: value for name, value in row.items() if value is not None}
+    declared = {spelling(name): reveal(present[name]) for name in definition.mandatory if name in present}
+    changed = declared | {spelling(name): value for name, value in attributes.items()}
+    retained = {}
+    for name in definition.compared if exists(row) else ():
+        if definition.attributes[name].has_default and name in present and name not in attributes:
+            retained[spelling(name)] = reveal(present[name])
+    return changed, retained
 
 
 def manifest_of(
@@ -266,11 +263,10 @@ def canonical_identity(
 def parse_name(
     definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
 ) -> tuple[str, dict[str, object]]:
-    """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs, coerced to their data types.
+    """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs as ``parse_attributes`` does.
 
     Where NAME is such a pair itself, the namevars among the pairs name the resource. Raise ``UsageError``, also for a
-    missing namevar, and for an empty NAME, which comes from an unset variable. ``read_secret`` returns the value of a
-    sensitive attribute from its name and its text.
+    missing namevar, and for an empty NAME, which comes from an unset variable.
     """
     if not name:
         raise UsageError("NAME is empty")
