@@ -1,11 +1,7 @@
 """Checks of a plan beyond the planner: the users' policies, and the prerequisites of its changes (``preflight``).
 
-A policy warns of, or forbids, declared resources and plans; it changes nothing. A resource is checked when its values
-are canonical, and again when its unknown values become known; a plan is checked as a whole. An error fails the step
-that it names, or every step when it names none.
-
-``preflight`` of a provider reports the missing prerequisites of its changes. A finding is a warning, dropped where
-an earlier step provides the missing thing, unless the provider made it a warning itself. Steps and exit codes stay.
+A policy warns of, or forbids, declared resources and plans: its error fails the step that it names, or every step. A
+finding of ``preflight`` is only a warning, dropped where an earlier step provides the missing thing.
 """
 
 from __future__ import annotations
@@ -58,10 +54,7 @@ class PolicyEvaluator:
         self._sent: set[Problem] = set()
 
     def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
-        """Check every selected resource (None: all) whose values are known; return ``prior`` with the errors.
-
-        Also store the stack and the manifest of the run, for the other checks.
-        """
+        """Check every selected resource (None: all) whose values are known; return ``prior`` with the errors."""
         self._urn = prior.urn
         self._manifest = catalog.manifest
         errors = dict(prior.errors)
@@ -232,10 +225,7 @@ def _acting(plan: ExecutionPlan) -> dict[int, Step]:
 
 
 def _is_checked(step: Step) -> bool:
-    """Return whether the provider's ``preflight`` can check a step: its type offers that for the step's action.
-
-    For removals that is a feature of its own. A deferred step is not decided yet.
-    """
+    """Return whether ``preflight`` can check a step: it is decided, and its type offers that for the step's action."""
     features = step.definition.features
     actions = _CHECKED | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED
     return "preflight" in features and step.action in actions and not step.deferred
@@ -281,10 +271,7 @@ class _EarlierSteps:
         }
 
     def _is_one_before(self, indices: Sequence[int], index: int) -> bool:
-        """Return whether one of the ``indices`` of entries (ascending) is certainly carried out before ``index``.
-
-        In order, that is an earlier one; in a parallel run only one that it requires.
-        """
+        """Return whether one of ``indices`` (ascending) precedes ``index``, in a parallel run as its requirement."""
         if self._plan.options.parallel > 1:
             return not (descendants([index], self._plan.catalog.requires) - {index}).isdisjoint(indices)
         return bool(indices) and indices[0] < index

@@ -87,10 +87,7 @@ class Planning:
     def plan_manifest(
         self, source: Source, inputs: Mapping[str, object], request: CacheRequest | None = None
     ) -> planner.ExecutionPlan:
-        """Return the plan of a manifest; for ``destroy`` the one of the empty manifest of its project.
-
-        With a ``request``, resources that an earlier run found unchanged may be left out.
-        """
+        """Return the plan of a manifest, for ``destroy`` of an empty one; ``request``: without unchanged resources."""
         environment = self._environment
         if self.options.destroy:
             return self._plan_catalog(environment.catalog_of_providers(source, inputs, self._providers))
@@ -132,10 +129,7 @@ class Planning:
         return self._decide(catalog, state)
 
     def _plan_incrementally(self, request: CacheRequest) -> planner.ExecutionPlan | None:
-        """Return a plan without the resources that the cache holds as unchanged, or None if all must be planned.
-
-        An earlier run has saved them; they are left out as long as manifest, code and state are the same.
-        """
+        """Return a plan without the resources that the cache holds as unchanged, or None if all must be planned."""
         environment = self._environment
         if (conclusion := environment.store.load_conclusion(request.label)) is None:
             return None
@@ -284,7 +278,7 @@ def planned(
 ) -> Iterator[tuple[Plan, Snapshot]]:
     """Yield the plan that ``make`` returns and the rows that were read for it; close the providers at the end.
 
-    ``run``: the id of the run that will execute it, whose stack is claimed; "" for a plan that is only shown.
+    ``run``: the id of the run that will execute it and locks its stack, or "".
     """
     environment.run.derived = None  # of the former run
     bound = environment.log.bind(stack=environment.stack, **({"run": run} if run else {}))

@@ -80,10 +80,7 @@ class Purging:
         return self._with_orphans(strays)
 
     def _strays(self, rule: PurgeRule) -> Sequence[Record]:
-        """Return the resources that a rule of ``purge`` deletes: listed by their type, and declared nowhere.
-
-        Each is its record, or else one made of its listed row, in the order of the list.
-        """
+        """Return the records of the resources that a rule deletes: listed by their type, and declared nowhere."""
         rows = self._listed(rule)
         kept_names = self._kept_names(rule.definition) if rows else ()
         definition = rule.definition
@@ -96,10 +93,9 @@ class Purging:
         return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
-        """Return name → row of the existing resources that a rule of ``purge`` includes.
+        """Return name → row of the existing resources that a rule includes; a type that cannot be listed yet has none.
 
-        A type that cannot be listed yet, but later in the run, is noted in ``_unlisted``. Raise ``ManifestError`` for
-        one that never can.
+        Raise ``ManifestError`` for one that never can.
         """
         definition = rule.definition
         if self._deferred.contains(definition.instance):

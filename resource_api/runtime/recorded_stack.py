@@ -1,8 +1,4 @@
-"""Recorded stacks and runs that a command selects: lookups, edits under the lock, overviews of runs, copies.
-
-Each edit leaves a line in the history. A copy that was cut is completed by the next one, which does not write the
-stacks that are there already. No provider is called.
-"""
+"""Recorded stacks and runs that a command selects: lookups, edits under the lock, overviews of runs, copies."""
 
 from __future__ import annotations
 
@@ -118,10 +114,7 @@ def none_recorded(store: StateStore, settings: Settings) -> bool:
 
 
 def selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION) -> StackName:
-    """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``.
-
-    ``advice``: the end of the message about a stack that is not recorded.
-    """
+    """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``, with ``advice``."""
     names = all_selected(store, settings, advice)
     if len(names) > 1:
         raise UsageError(f"several projects are recorded: {_listed(names)}; --project names one")
@@ -329,8 +322,7 @@ def _is_whole(document: RunJson) -> bool:
 def overview(runs: Runs, since: float, until: float) -> OverviewJson:
     """Return the overview of the runs that ended in a period, given in seconds since 1970.
 
-    A stack is failing if its last run failed, whenever that was. The result is small, whatever the runs have done, so
-    that the overviews of many hosts make one page.
+    A stack is failing if its last run failed, whenever that was. Lists are cut: overviews of many hosts make one page.
     """
     finished: list[Line] = [run for run in runs.all if "summary" in run]
     recent = [run for run in finished if run["ended"] >= since]
@@ -401,10 +393,9 @@ def _finished_run(run: Line) -> FinishedRunJson:
 
 
 def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
-    """Return a row for each resource that failed in ``run``, the last run of its stack.
+    """Return a row for each resource that failed in ``run``, the last run of its stack, which fails since ``since``.
 
-    If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code. Each has the
-    time since when the stack fails. ``documents``: run's id → document; ``finished``: all runs, oldest first.
+    If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code.
     """
     since = run["ended"]
     for earlier in reversed([item for item in finished if _stack_of(item) == _stack_of(run)]):
@@ -487,12 +478,11 @@ class CopiedStack(NamedTuple):
 def copy_stacks(
     source: Store, target: Store, names: Sequence[StackName], url: str, timeout: float
 ) -> list[CopiedStack]:
-    """Copy stacks with lineage, serial, resources, outputs, due refreshes and open intents; return them.
+    """Copy stacks with lineage, serial, resources, outputs, due refreshes, open intents and runs; return them.
 
-    The history of the target gets their finished runs, and a line for each stack that was copied.
-
-    ``url`` is the target's, for messages. ``timeout``: seconds to wait for each lock. Raise ``ManifestError`` where the
-    target has a stack of another lineage or a newer one, before anything is copied, and ``StateError``.
+    Stacks that an interrupted copy has written stay as they are. ``url`` is the target's, for messages. ``timeout``:
+    seconds to wait for each lock. Raise ``ManifestError`` where the target has a stack of another lineage or a newer
+    one, before anything is copied, and ``StateError``.
     """
     source.check()
     with source.lock("state copy", timeout), target.lock("state copy", timeout):

@@ -1,7 +1,4 @@
-"""The embedding API: ``Runtime`` composes the stages into plan, apply, destroy and change, and records each run.
-
-The command is built on it. Nothing is decided here that a stage could decide, and nothing is printed.
-"""
+"""The embedding API: ``Runtime`` composes the stages into plan, apply, destroy and change, and records each run."""
 
 from __future__ import annotations
 
@@ -111,7 +108,6 @@ class Runtime(RunEnvironment):
         request = self._cache_request(source, inputs or {}, run_options) if use_cache and out is None else None
         return self._plan_only(source, inputs or {}, run_options, out, request)
 
-    # A manifest is planned first, perhaps from the cache of unchanged resources; a plan has been made already.
     @overload
     def apply(
         self,
@@ -278,10 +274,7 @@ class Runtime(RunEnvironment):
         on_plan: Callable[[Plan], None] | None,
         request: CacheRequest | None = None,
     ) -> Report:
-        """Plan and execute under the lock; ``make`` returns the plan of a ``Planning``, ``on_plan`` receives it.
-
-        With a ``request`` of the cache, a run that had nothing to do is saved there for later runs.
-        """
+        """Plan and execute under the lock; by ``request``, save in the cache that a run had nothing to do."""
         run, command = _run_id(), "destroy" if options.destroy else "apply"
         with self._lock_unless_noop(command, options), planned(self, options, make, run) as (plan, snapshot):
             if on_plan is not None:
@@ -304,10 +297,7 @@ class Runtime(RunEnvironment):
         return CacheRequest(source, label, inputs, options, self.created)
 
     def _execute(self, plan: Plan, snapshot: Snapshot, command: str, run: str, *, of_stack: bool = True) -> Report:
-        """Execute a plan and record its outcomes, also when it is interrupted; ``run`` is the id of the run.
-
-        ``of_stack``: whether it is a run of the plan's stack; a change by the command ``resource`` is not.
-        """
+        """Execute a plan and record its outcomes, also when interrupted; ``of_stack``: whether it may be recorded."""
         name, started, log, context = self.name(plan.catalog), time.time(), self.log, self.run
         # State is not written by a noop run, nor where there is no state.
         recorded = of_stack and not plan.options.noop and not isinstance(self.store, NoStore)
@@ -333,10 +323,7 @@ class Runtime(RunEnvironment):
         return report
 
     def _finish(self, plan: Plan, report: Report, command: str, started: float, *, recorded: bool) -> None:
-        """Add the run to the history, save its document if it did anything, and pass that to ``on_document``.
-
-        State is written only if the run is ``recorded``; ``started``: its begin, in seconds since 1970.
-        """
+        """Add a ``recorded`` run to the history, with its document if it did anything; send that to ``on_document``."""
         name = self.name(plan.catalog)
         code = 128 + self.run.signal if self.run.signal else report.exit_code
         fields: dict[str, object] = {

@@ -1,9 +1,7 @@
 """Saved plans: one JSON document that embeds the manifest and its inputs.
 
-Applying a saved plan makes a new plan from the embedded manifest and compares the two: there is no second executor. The
-whole plan is refused when the state changed, when a step could not be planned, or when a resource differs from the
-saved observation. With a key, the embedded part is encrypted and bound to the rest of the document; only then may it
-hold secrets. ``show`` makes a plan of the document alone: nothing is compiled, read or compared.
+Applying a saved plan makes a new plan from the embedded manifest and refuses it unless both are equal: there is no
+second executor. With a key, the embedded part is encrypted and bound to the rest; only then may it hold secrets.
 """
 
 from __future__ import annotations
@@ -132,10 +130,7 @@ def _find_secret(plan: Plan) -> str:
 
 
 def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, object], key: Key) -> dict[str, Any]:
-    """Return the embedded manifest, inputs and options, encrypted together with digests of the plan's secrets.
-
-    They are bound to ``saved``, the rest of the document: if that is altered, they cannot be decrypted.
-    """
+    """Return the embedded part and digests of the plan's secrets, encrypted: only together with ``saved``, the rest."""
     data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
     content = {**embedded, "salt": salt.hex(), "secrets": _secret_digests(plan, salt)}
     return {"sealing": data_key.wrapped, "box": data_key.encrypt(content, saved)}
@@ -268,8 +263,7 @@ def check_arguments(
 def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
     """Return the embedded part of a saved plan in clear: its manifest, inputs and options.
 
-    Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for a plan that is not
-    encrypted when a key is named.
+    Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for one without a key.
     """
     embedded: Mapping[str, object] = saved["manifest"]
     if "sealing" not in embedded:
@@ -293,8 +287,7 @@ def _read_options(saved: Mapping[str, object], path: str) -> Options:
 def confirmation(plan_document: PlanJson) -> dict[str, Any]:
     """Return the identity of the plan that a user has confirmed: its state, and digests of its steps.
 
-    A host, which plans again before it acts, compares both by ``check_confirmation``. ``plan_document``: the document
-    of ``Plan.to_dict``, with secrets masked.
+    A host, which plans again before it acts, compares it by ``check_confirmation``. Secrets are masked in the document.
     """
     return {
         "lineage": plan_document["lineage"],
@@ -358,8 +351,7 @@ def manifest_path(saved: PlanJson) -> str:
 def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
     """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values no plan has.
 
-    ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with the resources in sync that
-    are read again after a step.
+    ``verbose``: with the resources in sync that are read again after a step.
     """
     # A text that is no reference, or no encoded value.
     with errors_as(partial(_not_as_saved, path), (LookupError, TypeError, ValueError)):
@@ -423,8 +415,7 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
 def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
     """Return a step of a saved plan in the form in which plans are rendered.
 
-    Without a ``definition``, of an unknown type, it is shown as it was saved. ``only_ordered``: it subscribes to a
-    resource but cannot be refreshed, so that the relationship only orders both.
+    Without a ``definition``, of an unknown type, it is shown as it was saved.
     """
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
@@ -499,10 +490,7 @@ def _should(name: str, value: object, saved: PlanStepJson) -> Any:
 
 
 def _with_unknown(value: Any, expression: object) -> Any:
-    """Return a saved value with ``UNKNOWN`` restored: JSON has null for it, as for a null of the manifest.
-
-    ``expression`` is the attribute as written in the manifest: a null is unknown where a text with ``${...}`` was.
-    """
+    """Return a saved value with ``UNKNOWN`` in place of each null where the manifest has an ``expression``, a text."""
     if isinstance(value, dict) and isinstance(expression, dict):
         return {key: _with_unknown(item, expression.get(key)) for key, item in value.items()}
     if isinstance(value, list) and isinstance(expression, list):
