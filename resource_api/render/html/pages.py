@@ -1,9 +1,6 @@
 """Render plans, recorded runs, runs over many hosts and rehearsals as HTML pages: failures first.
 
-The page of a run has the calls of each worker as a drawing and the longest chain of calls. The page of a run over many
-hosts folds equal results, then lists every host. The page of a rehearsal has its verdicts and the side effects as a
-tree of paths. ``anchors``: reference of a resource → id of its row, for links to it; ``diff_lines``: the most lines of
-a diff.
+``anchors``: reference of a resource → id of its row, for links to it; ``diff_lines``: the most lines of a diff.
 """
 
 from __future__ import annotations
@@ -138,25 +135,26 @@ def run(document: RunJson) -> str:
 
 
 def run_sections(document: RunJson) -> list[Section]:
-    """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses.
-
-    For a run of which only the line in the history remains, the only section is that remark.
-    """
+    """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses."""
+    if document.get("kept") is False:
+        return [Section("Nothing is kept", f"<p>{NOT_KEPT}</p>")]
     anchors, diff_lines = row_anchors(step["reference"] for step in document["steps"]), _diff_limit(document)
     notified = _notified(document["notifications"])
     by_status: dict[str, list[PageRow]] = {status: [] for status in SECTIONS}
     for step in document["steps"]:
         by_status[step["status"]].append(_run_row(step, notified, anchors, diff_lines))
-    failed, *remaining = (
+    failed, *others = (
         rows_section(title, by_status[status], anchors, opened=status == "failed" or len(by_status[status]) <= _FEW)
         for status, title in SECTIONS.items()
     )
-    sections = [_problems(document["problems"]), failed, *_timeline(document, anchors), *remaining]
-    sections += [_drift(document["drift"], anchors, diff_lines, "Drifted before")]
-    sections += [_notifications(("changed", "refreshed"), document["notifications"], anchors)]
-    if document.get("kept") is False:
-        sections = [Section("Nothing is kept", f"<p>{NOT_KEPT}</p>")]
-    return sections
+    return [
+        _problems(document["problems"]),
+        failed,
+        *_timeline(document, anchors),
+        *others,
+        _drift(document["drift"], anchors, diff_lines, "Drifted before"),
+        _notifications(("changed", "refreshed"), document["notifications"], anchors),
+    ]
 
 
 def run_facts(document: RunJson) -> list[tuple[str, str]]:
@@ -184,14 +182,11 @@ def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
 
 
 def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], anchors: Mapping[str, str], diff_lines: int) -> PageRow:
-    """Return the row of a resource on the page of a run, with its error, changes and notifications to open below.
-
-    ``notified``: reference → the resources that notified it, and those that it notified.
-    """
+    """Return the row of a resource on the page of a run, with its error, changes and notifications to open below."""
     reference, failed = step["reference"], step["status"] == "failed"
     notifying, notified_by_it = notified.get(reference, ([], []))
     error = step["error"] or ""
-    body = f'<p class="error">{_error_lines(error)}</p>' if failed else ""
+    body = _error(error) if failed else ""
     body += f'<p class="label">{e(step["file"])}:{e(step["line"])}</p>' if step["file"] else ""
     body += changes(step["changes"], diff_lines) if step["status"] != "skipped" else ""
     body += links("refreshed by", notifying, anchors) + links("has notified", notified_by_it, anchors)
@@ -202,15 +197,15 @@ def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], anchors: Mapping[
     return PageRow(reference, sign, " · ".join(filter(None, notes)), body, bad=failed)
 
 
-def _error_lines(value: str) -> str:
+def _error(text: str) -> str:
     """Return the HTML of an error; its line breaks stay, which ``e`` would escape as control characters."""
-    return "\n".join(map(e, value.split("\n")))
+    return f'<p class="error">{chr(10).join(map(e, text.split(chr(10))))}</p>'
 
 
 def _problems(problems: Sequence[ProblemJson]) -> Section:
     """Return the problems that belong to no step, each with its file and line."""
     lines = [located(problem, problem["message"]) for problem in problems]
-    return Section("Problems", "".join(f'<p class="error">{_error_lines(line)}</p>' for line in lines), len(lines))
+    return Section("Problems", "".join(map(_error, lines)), len(lines))
 
 
 def _drift(drift: Sequence[DriftJson], anchors: Mapping[str, str], diff_lines: int, title: str = "Drifted") -> Section:
@@ -246,26 +241,24 @@ def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], anc
 
 def plan(document: PlanJson) -> str:
     """Return the HTML page of a plan from its JSON document: steps that cannot be planned first."""
-    anchors, diff_lines = row_anchors(step["reference"] for step in document["steps"]), _diff_limit(document)
-    bad = [step for step in document["steps"] if step.get("error")]
-    acting = [step for step in document["steps"] if not step.get("error") and acts(step)]
-    unchanged = [step for step in document["steps"] if not acts(step)]
+    steps, diff_lines = document["steps"], _diff_limit(document)
+    anchors = row_anchors(step["reference"] for step in steps)
+    bad = [step for step in steps if step.get("error")]
+    acting = [step for step in steps if acts(step) and not step.get("error")]
     pairs: list[NotificationJson] = [
         {"from": step["reference"], "to": to} for step in acting for to in step["notifies"]
     ]
-    counts = document["summary"]
+    bad_rows, acting_rows = ([_plan_row(step, anchors, diff_lines) for step in group] for group in (bad, acting))
+    unchanged = [PageRow(step["reference"], body=_relations(step, anchors)) for step in steps if not acts(step)]
     sections = [
         _problems(document.get("problems", ())),
-        rows_section("Cannot be planned", [_plan_row(step, anchors, diff_lines) for step in bad], anchors, opened=True),
-        rows_section(
-            "To do", [_plan_row(step, anchors, diff_lines) for step in acting], anchors, opened=len(acting) <= _FEW
-        ),
+        rows_section("Cannot be planned", bad_rows, anchors, opened=True),
+        rows_section("To do", acting_rows, anchors, opened=len(acting) <= _FEW),
         _drift(document["drift"], anchors, diff_lines),
         _notifications(("changes", "is refreshed"), pairs, anchors),
-        rows_section(
-            "Unchanged", [PageRow(step["reference"], "", "", _relations(step, anchors)) for step in unchanged], anchors
-        ),
+        rows_section("Unchanged", unchanged, anchors),
     ]
+    counts = document["summary"]
     outcome = ", ".join(count_words({name: dict(counts).get(name) for name in text.PLANNED}, text.PLANNED))
     facts = [
         ("unchanged", str(counts["unchanged"])),
@@ -273,33 +266,36 @@ def plan(document: PlanJson) -> str:
         ("serial", str(document["serial"])),
         ("resource-api", str(document["tool_version"])),
     ]
-    return write(
-        Page(f"plan of {document['project']}, stack {document['stack']}", outcome or "nothing to do", facts, sections)
-    )
+    title = f"plan of {document['project']}, stack {document['stack']}"
+    return write(Page(title, outcome or "nothing to do", facts, sections))
 
 
 def _plan_row(step: PlanStepJson, anchors: Mapping[str, str], diff_lines: int) -> PageRow:
-    """Return the row of a planned step, with error, reasons, changes, effects and relationships to open below."""
-    error = step.get("error") or ""
-    body = f'<p class="error">{_error_lines(error)}</p>' if error else ""
-    body += "".join(f"<p>{e(reason)}</p>" for reason in step["reasons"])
-    body += changes((change for change in step["changes"] if change["attribute"] not in step["unknown"]), diff_lines)
-    body += "".join(
-        f'<p class="change"><span class="label">{e(name)}</span> (known after apply)</p>' for name in step["unknown"]
-    )
-    body += _values(step) if step["action"] in _WITH_VALUES else ""
-    body += "".join(f"<p>a change of {e(name)} replaces it</p>" for name in step["replaces_because"])
-    effects = describe_side_effects(list(map(SideEffect.from_document, step.get("side_effects") or ())))
-    body += "".join(f"<p>{e(line)}</p>" for line in effects)
+    """Return the row of a planned step, with its details to open below."""
+    sign = FAILED if step.get("error") else Action[step["action"].upper()].symbol
     notes = [
         "" if step["action"] in _WHOLE else _attribute_names(step["changes"]),
         "noop" if step["options"]["noop"] else "",
+        f"was {step['previous']}" if step["previous"] else "",
     ]
-    notes += [f"was {step['previous']}" if step["previous"] else ""]
-    sign = FAILED if error else Action[step["action"].upper()].symbol
-    return PageRow(
-        step["reference"], sign, " · ".join(filter(None, notes)), body + _relations(step, anchors), bad=bool(error)
-    )
+    body = "".join(_plan_details(step, anchors, diff_lines))
+    return PageRow(step["reference"], sign, " · ".join(filter(None, notes)), body, bad=bool(step.get("error")))
+
+
+def _plan_details(step: PlanStepJson, anchors: Mapping[str, str], diff_lines: int) -> Iterator[str]:
+    """Yield the HTML of a planned step's error, reasons, changes, side effects and relationships."""
+    if error := step.get("error"):
+        yield _error(error)
+    yield from (f"<p>{e(reason)}</p>" for reason in step["reasons"])
+    yield changes((change for change in step["changes"] if change["attribute"] not in step["unknown"]), diff_lines)
+    for name in step["unknown"]:
+        yield f'<p class="change"><span class="label">{e(name)}</span> (known after apply)</p>'
+    if step["action"] in _WITH_VALUES:
+        yield _values(step)
+    yield from (f"<p>a change of {e(name)} replaces it</p>" for name in step["replaces_because"])
+    effects = map(SideEffect.from_document, step.get("side_effects") or ())
+    yield from (f"<p>{e(line)}</p>" for line in describe_side_effects(list(effects)))
+    yield _relations(step, anchors)
 
 
 def _values(step: PlanStepJson) -> str:
@@ -360,10 +356,9 @@ _LEGEND: Final = (
 
 
 def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
-    """Yield groups of indices of calls, each group one bar of the timeline.
+    """Yield groups of indices of calls, each group one bar of a timeline of ``end`` seconds.
 
-    Successive calls of one worker share a bar while it is too narrow to be seen: there may be thousands. ``end``: the
-    seconds of the whole timeline.
+    Successive calls of one worker share a bar while it is too narrow to be seen: there may be thousands.
     """
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
@@ -466,10 +461,8 @@ def _verdict(verdict: VerdictJson, anchors: Mapping[str, str]) -> PageRow:
         f"<p>{link(finding['reference'], anchors)} {e(finding['text'])}{_place(finding)}</p>"
         for finding in verdict["findings"]
     )
-    note = "" if verdict["findings"] else verdict["text"]
-    return PageRow(
-        verdict["question"], verdict_mark(verdict["text"], ok=verdict["ok"]), note, lines, bad=not verdict["ok"]
-    )
+    note, sign = "" if verdict["findings"] else verdict["text"], verdict_mark(verdict["text"], ok=verdict["ok"])
+    return PageRow(verdict["question"], sign, note, lines, bad=not verdict["ok"])
 
 
 def _place(finding: FindingJson | EffectJson) -> str:
@@ -583,10 +576,8 @@ def _host_group(group: HostGroupJson) -> PageRow:
     lines = [*group["lines"], *([f"… {group['more']} more"] if group["more"] else [])]
     body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
     body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
-    status = group["status"]
-    return PageRow(
-        ",".join(group["hosts"]), _HOST_SIGNS[status], hosts_of(group["count"]), body, bad=status in _BAD_STATUSES
-    )
+    sign, bad = _HOST_SIGNS[group["status"]], group["status"] in _BAD_STATUSES
+    return PageRow(",".join(group["hosts"]), sign, hosts_of(group["count"]), body, bad)
 
 
 def _untouched(hosts: Iterable[HostJson]) -> Section:
@@ -604,11 +595,10 @@ def _batches(hosts: Iterable[HostJson]) -> Section:
     for host in hosts:
         batch = batches.setdefault(host["batch"], dict.fromkeys(ORDER, 0))
         batch[host["status"]] += 1
-    rows = (
-        [str(number), *(f"{by_status[status]:,}" for status in ORDER)] for number, by_status in sorted(batches.items())
-    )
-    several = len(batches) > 1
-    return Section("Batches", table(("batch", *ORDER), rows, numbers=1 + len(ORDER)) if several else "", len(batches))
+    if len(batches) < 2:  # noqa: PLR2004 - a single batch is the whole run
+        return Section("Batches", "")
+    rows = ([str(number), *(f"{count:,}" for count in row.values())] for number, row in sorted(batches.items()))
+    return Section("Batches", table(("batch", *ORDER), rows, numbers=1 + len(ORDER)), len(batches))
 
 
 def _host_row(host: HostJson) -> PageRow:
@@ -616,9 +606,8 @@ def _host_row(host: HostJson) -> PageRow:
     status, error = host["status"], host["error"] or ""
     notes = [_resource_counts(host["summary"] or {}), status, duration(host["seconds"]) if host["seconds"] else ""]
     body = f'<p class="error">{e(error)}</p>' if error and status != "untouched" else ""
-    return PageRow(
-        host["name"], _HOST_SIGNS[status], " · ".join(filter(None, notes)), body, bad=status in _BAD_STATUSES
-    )
+    note, bad = " · ".join(filter(None, notes)), status in _BAD_STATUSES
+    return PageRow(host["name"], _HOST_SIGNS[status], note, body, bad)
 
 
 def _resource_counts(summary: Mapping[str, object]) -> str:
