@@ -1,8 +1,4 @@
-"""Render the documentation of types and components as text, Markdown or data, from their definitions alone.
-
-It is written for authors of manifests: the internals of a provider are no part of it. Nothing is read or run; the
-suitable providers of a type are an argument.
-"""
+"""Render the documentation of types and components as text, Markdown or data, from their definitions alone."""
 
 from __future__ import annotations
 
@@ -203,8 +199,7 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 def _alternatives(datatype: DataType, must_be: str) -> str:
     """Return a restricted text, or a list of such, in words: ``auto or a port, or a list of them``.
 
-    Return "" for a data type that ``must_be``, the author's words, describes only in part: a hash, a list of other
-    elements.
+    Return "" for a data type that ``must_be``, the author's words, describes only in part, such as a hash.
     """
     leaves = datatype.leaves
     scalars = [leaf for leaf in leaves if leaf.kind != "Array"]
@@ -243,10 +238,7 @@ def _sections(
     expressions: bool,
     explained: bool = True,
 ) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the sections of a page below the attributes: heading and items, the same for text and Markdown.
-
-    ``expressions``: with data types in full. ``explained``: with the meanings of features and kinds.
-    """
+    """Yield the sections of a page below the attributes: heading and items, the same for text and Markdown."""
     if isinstance(definition, TypeDefinition):
         yield from _feature_sections(definition, explained=explained)
     else:
@@ -284,8 +276,7 @@ def _type_sections(
 def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the sections of the features and of the versions.
 
-    Unless ``explained``, as in the reference, which explains them once, features are names only, and the usual schema
-    version 1 is no section.
+    Unless ``explained``, features are names only, and the usual schema version 1 is no section.
     """
     items = [[words] for words in features(definition)] if explained else _short_capabilities(definition)
     if items and definition.attributes:
@@ -311,13 +302,13 @@ def features(definition: TypeDefinition) -> list[str]:
 
 
 def _short_capabilities(definition: TypeDefinition) -> list[Item]:
-    """Return the capabilities of resources of a type: the names of the features, without meanings, in one item.
-
-    Where resources are configured only, an item in words, which is no name of a feature, comes first.
-    """
+    """Return the capabilities of resources of a type: the names of the features, without meanings, in one item."""
     items: list[Item] = [] if definition.ensurable else [[_ENSURABLE[False]]]
-    names = [piece for name in FEATURES if name in definition.features for piece in (", ", _Code(name))]
-    return [*items, names[1:]] if names else items  # without the first comma
+    names: list[str] = []
+    for name in FEATURES:
+        if name in definition.features:
+            names += [", " if names else "", _Code(name)]
+    return [*items, names] if names else items
 
 
 def implementations(providers: Sequence[Suitability]) -> list[str]:
@@ -362,11 +353,11 @@ def relationships(definition: TypeDefinition) -> list[Item]:
     """Return the automatic relationships of a type; ``$name`` stands for an attribute's value."""
     items: list[Item] = []
     for word, types in definition.automatic.items():
-        item = [f"{_RELATIONS[word]} "]
+        item: list[str] = []
         for type_name, title in _targets(types):
-            item += [_Code(Reference(type_name, title)), ", "]
-        if len(item) > 1:
-            items.append(item[:-1])
+            item += [", " if item else f"{_RELATIONS[word]} ", _Code(Reference(type_name, title))]
+        if item:
+            items.append(item)
     return items
 
 
@@ -381,12 +372,8 @@ def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _cleaned(docs: str) -> str:
-    """Return documentation without the indentation of its lines in the author's source.
-
-    If it begins beside the opening quotes, that is the indentation of the closing ones: all other lines may be an
-    indented example.
-    """
-    # The bar stands for the closing quotes, so that their line counts.
+    """Return documentation without the indentation of its lines in the author's source."""
+    # Beside the opening quotes: the bar stands for the closing ones, as all other lines may be an indented example.
     return cleandoc(docs) if docs[:1].isspace() else cleandoc(f"{docs}|").removesuffix("|").rstrip()
 
 

@@ -1,7 +1,6 @@
 """Render a catalog's relationships as a drawing, as an HTML page, or as data.
 
-Every edge points from the resource that comes first to the one that comes after it; some refresh the second. The order
-and the relationships are the catalog's. ``anchors``: reference → id of the resource's row on the page.
+Every edge points from the resource that comes first to the one after it. ``anchors``: reference → id of its row.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Render a finished run or a plan for other programs: as JUnit XML, and as gauges in Prometheus' text format.
 
-In JUnit each step is a test case: a failed step is a failure, a skipped one is skipped; an error that ended the whole
-command is an error. Resources in sync are no test cases: only their number is recorded.
-
-The gauges are for the textfile collector of the node exporter. Each has one name, and labels that are equal in each run
-of the same command, so that a series continues from run to run. A gauge whose value is unknown is left out.
+In JUnit each step is a test case, except for resources in sync; an error that ended the command is an error. The labels
+of gauges are equal in each run of the same command, so that a series continues from run to run.
 """
 
 from __future__ import annotations

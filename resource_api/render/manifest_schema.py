@@ -1,15 +1,14 @@
 """Make a JSON Schema of manifests, for completion, documentation and error marks in editors.
 
-It must not refuse a manifest that the loader accepts, except for useless parts (an attribute in ``defaults`` that its
-type does not have) and for another version of a type than the first on the module path. It accepts more where a schema
-cannot decide: another file, a reference or another version of a type may fulfil a condition. It is of draft-07, which
-every editor supports.
+It must not refuse a manifest that the loader accepts, except for useless parts and for another version of a type than
+the first on the module path. It accepts more where a schema cannot decide. It is of draft-07, as all editors support.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from inspect import cleandoc
 from pathlib import Path
 from types import MappingProxyType
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     #: Type → the names of its providers.
     Implementations = Mapping[str, Sequence[str]]
 
-#: The sections and metaparameters, which types are added to; a name of a type has no hyphen and cannot clash.
-_FRAME: Final = Path(__file__).with_suffix(".json")
+#: The begin of the names of metaparameters in the frame that types are added to; a type's name has no hyphen.
 _META: Final = "metaparameter-"
 #: The metaparameters of single declarations.
 _NO_DEFAULTS: Final = frozenset({"alias", "for_each", "when"})
@@ -55,7 +53,7 @@ def manifest_schema(
     ``implementations`` has the names of providers by type; for a type without names, any provider is accepted.
     """
     types = sorted(definitions, key=lambda definition: definition.name)
-    schema: Schema = json.loads(_FRAME.read_text(encoding="utf-8"))
+    schema: Schema = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     sections, shared = schema["properties"], schema["definitions"]
     metaparameters = [name.removeprefix(_META) for name in shared if name.startswith(_META)]
     shared |= {_META + name: _evaluated(shared[_META + name]) for name in sorted(EVALUATED)}
@@ -284,26 +282,19 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
     A function is called by its type and name, or by a unique name alone. Functions of a named ``provider`` may be of a
     type that is not known here.
     """
-    functions = [
-        (definition.name, name, function.inputs.mandatory)
-        for definition in types
-        if isinstance(definition, TypeDefinition)
-        for name, function in definition.functions.items()
-    ]
-    bare = [name for _, name, _ in functions]
+    definitions = [definition for definition in types if isinstance(definition, TypeDefinition)]
+    uses = Counter(name for definition in definitions for name in definition.functions)
     conditions: list[Schema] = []
     every: list[str] = []
-    for type_name, name, mandatory in functions:
-        names = [
-            f"{type_name}.{name}",
-            f"{capitalize_type(type_name)}.{name}",
-            *([name] if bare.count(name) == 1 else []),
-        ]
-        every += names
-        shape: Schema = {"properties": {"with": _ref(f"inputs-{type_name}.{name}")}}
-        if mandatory:
-            shape["required"] = ["with"]
-        conditions.append({"if": {"properties": {"invoke": {"enum": names}}}, "then": shape})
+    for definition in definitions:
+        for name, function in definition.functions.items():
+            names = [f"{definition.name}.{name}", f"{capitalize_type(definition.name)}.{name}"]
+            names += [name] if uses[name] == 1 else []
+            every += names
+            shape: Schema = {"properties": {"with": _ref(f"inputs-{definition.name}.{name}")}}
+            if function.inputs.mandatory:
+                shape["required"] = ["with"]
+            conditions.append({"if": {"properties": {"invoke": {"enum": names}}}, "then": shape})
     names_shape = {"enum": every} if every else False
     return [{"if": {"properties": {"provider": _NULL}}, "then": {"properties": {"invoke": names_shape}}}, *conditions]
 

@@ -1,7 +1,6 @@
 """Render a plan as text: the steps that act, with their attributes, then drift and counts; and explanations of steps.
 
-Text is rendered from documents, made of a plan or of its saved JSON. It shows only information that JSON has too. The
-explanation of a step has the origin of each attribute's value, the relationships, and the recorded state.
+Text is rendered from documents, made of a plan or of its saved JSON: it shows only information that JSON has too.
 """
 
 from __future__ import annotations
@@ -179,11 +178,7 @@ def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Itera
 
 
 def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_after: str = "") -> StepDocument:
-    """Return the document of one step, with secrets wrapped.
-
-    ``cause``: the failing resource because of which it will be skipped, or None. ``read_after``: the acting resource
-    after which it is read again, or "".
-    """
+    """Return the document of one step, with secrets wrapped; ``cause``: the failure because of which it is skipped."""
     definition, entry, action = step.definition, step.entry, step.action
     changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
     names = definition.parameters if uses_parameters(action, definition.features) else ()

@@ -1,7 +1,6 @@
 """Render recorded runs as text: one, a small chart of the last ones, the differences of two, the overview of a period.
 
-A run has its failures first, then skipped steps, changes, and the calls that took longest. The overview of one machine
-is in lines, those of many are the rows of a table.
+A run has its failures first. The overview of one machine is in lines, those of many are the rows of a table.
 """
 
 from __future__ import annotations
