@@ -17,7 +17,7 @@ from resource_api.model.record import StackState
 from resource_api.model.values import expression
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, hint, suggestion
-from resource_api.model.values.reference import split_instance
+from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.provider_instances import ConfigurationError, ProviderInstances, deferred_configuration
@@ -78,12 +78,10 @@ class ProviderSelector:
         inputs: Mapping[str, object],
         config: Mapping[str, object] | None,
     ) -> SelectedProvider:
-        """Return the configured provider of a type that a command uses.
+        """Return the entry ``provider`` of the manifest or ``providers.yaml``, its default one, or one by ``config``.
 
-        It is the entry ``provider`` of the manifest or of ``providers.yaml``, the default one of the manifest, or one
-        with the configuration ``config``. Raise ``UsageError`` for an unknown provider and for values that ``config``
-        cannot have, ``ManifestError`` for an invalid declaration, ``ProviderError`` where a function or
-        ``check_config`` fails.
+        Raise ``UsageError`` for an unknown provider and for values that ``config`` cannot have, ``ManifestError`` for
+        an invalid declaration, ``ProviderError`` where a function or ``check_config`` fails.
         """
         if config is not None and (provider is not None or manifest is not None):
             raise UsageError("a provider has its configuration where it is declared: give its name, or a configuration")
@@ -109,8 +107,8 @@ class ProviderSelector:
             return self._from_manifest(type_name, type_name, declared, {}, providers)
         functions = providers.functions(type_name)
         attributes, values = functions.definition.config, config or {}
-        if unknown := next((key for key in values if key not in attributes.attributes), None):
-            error = f"unknown configuration '{unknown}'{hint(unknown, attributes.attributes)}"
+        if unknown := [key for key in values if key not in attributes.attributes]:
+            error = f"unknown configuration '{unknown[0]}'{hint(unknown[0], attributes.attributes)}"
             msg = f"{type_name}: {error if attributes.attributes else 'its provider takes no configuration'}"
             raise UsageError(msg)
         if problems := canonicalize.check_values(attributes, canonicalize.fill_defaults(attributes, dict(values))):
@@ -134,9 +132,8 @@ class ProviderSelector:
         if problems := list(_resource_value_problems(needed)):
             raise ManifestError(problems)
         # Also those that the manifest does not declare: they are errors.
-        needed_inputs = {
-            name: value for name, value in inputs.items() if name in needed.inputs or name not in manifest.inputs
-        }
+        unneeded = manifest.inputs.keys() - needed.inputs.keys()
+        needed_inputs = {name: value for name, value in inputs.items() if name not in unneeded}
         needed = needed._replace(selected=instance)  # configured although no resource uses it
         catalog = self._compiler.compile(needed, needed_inputs, pool, from_file=not isinstance(source, Mapping))
         for warning in catalog.warnings:
@@ -224,10 +221,8 @@ def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
     for declared in manifest.providers.values():
         for key, value in declared.config.items():
             for message in _resource_path_errors(value):
-                position = declared.origin.place("config", key)
-                yield Problem(
-                    None, f"provider '{declared.name}': {key}: {message}", "error", "", *position, code="provider"
-                )
+                position, text = declared.origin.place("config", key), f"provider '{declared.name}': {key}: {message}"
+                yield Problem(None, text, "error", "", *position, code="provider")
     for name, value in manifest.values.items():
         for message in _resource_path_errors(value):
             yield Problem(None, f"value '{name}': {message}", "error", "", *manifest.place(("values", name)))
@@ -236,10 +231,8 @@ def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
 def _resource_path_errors(value: object) -> list[str]:
     """Return an error for each reference to a resource in a configured value: no resource is read here."""
     try:
-        paths = list(expression.find_paths(value))
+        paths = [path for path in expression.find_paths(value) if isinstance(path.root, Reference)]
     except ValueError:
         return []  # reported by the compiler
-    reason = (
-        "is a value of a resource, which is known only while the manifest is applied; give the configuration itself"
-    )
-    return [f"{path} {reason}" for path in paths if isinstance(path.root, tuple)]  # a reference
+    reason = "which is known only while the manifest is applied; give the configuration itself"
+    return [f"{path} is a value of a resource, {reason}" for path in paths]

@@ -305,11 +305,7 @@ class _LockWait:
 
 
 def read_saved_plan(path: str) -> dict[str, Any] | None:
-    """Return the document of a saved plan, or None for any other file, such as a manifest.
-
-    The file's name is not considered. A file that does not begin with ``{`` is not read further, and one without the
-    text ``"format_version"`` is not parsed.
-    """
+    """Return the document of a saved plan, whatever it is called, or None for any other file, such as a manifest."""
     try:
         # O_NONBLOCK: opening a named pipe would wait for its other end, and its content could be read only once.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
+    from resource_api.model.type_definition import Name
     from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.runtime.commands import Call
     from resource_api.runtime.manifest_compiler import Source
@@ -161,12 +162,11 @@ def _read_entries(entries: Sequence[Entry], snapshot: Snapshot, name: str | None
     ``name``: of the only one, unless None; where its type imports by ids, its id in its own system.
     """
     by_instance: dict[str, list[Entry]] = {}
+    stated: dict[str, dict[Name, str]] = {}
     for entry in entries:
         by_instance.setdefault(entry.instance, []).append(entry)
-    stated = {
-        instance: {entry.name: entry.meta.implementation for entry in group if entry.meta.implementation is not None}
-        for instance, group in by_instance.items()
-    }
+        if entry.meta.implementation is not None:
+            stated.setdefault(entry.instance, {})[entry.name] = entry.meta.implementation
     # Before the first call: of a type with several providers each resource is read by the one that it states.
     snapshot.providers.assigned = lambda instance: stated.get(instance, {})
     if name is not None:
@@ -237,12 +237,13 @@ def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
 
     Such a target is the second one, or no reference, and matches no declared resource.
     """
-    if len(targets) == 2 or (len(targets) > 1 and "[" not in targets[-1]):  # noqa: PLR2004 - REFERENCE NAME
-        try:
-            return not selecting.matching([targets[-1]], catalog, "import")
-        except UsageError:
-            return True
-    return False
+    *others, last = targets
+    if not others or (len(others) > 1 and "[" in last):
+        return False
+    try:
+        return not selecting.matching([last], catalog, "import")
+    except UsageError:
+        return True
 
 
 def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], providers: ProviderPool) -> None:

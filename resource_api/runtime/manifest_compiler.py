@@ -142,23 +142,16 @@ class ManifestCompiler:
     def read_declarations(
         self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool = True
     ) -> Manifest:
-        """Return a manifest with its includes; no program of its providers is searched.
-
-        ``complete``: an include whose condition lacks an input is an error; otherwise it is left out. Raise
-        ``UsageError`` for inputs that are no mapping.
-        """
+        """Return a manifest with its includes as ``read`` does, but search no program of its providers."""
         if not isinstance(inputs, Mapping):
             raise UsageError(f"inputs must be a mapping of names to values, not {inputs!r:.80}")
         if not isinstance(source, (str, os.PathLike, Mapping, Manifest)):
             raise UsageError(f"a manifest is a path or a mapping, not {source!r:.80}")
-        manifest = (
-            source
-            if isinstance(source, Manifest)
-            else reading.read(source, partial(self.read_python, inputs=inputs), self._registry.trust.open)
-        )
-        if manifest.with_includes is not None:
-            manifest = self._with_includes(manifest, inputs, providers, complete=complete)
-        return manifest
+        if not isinstance(source, Manifest):
+            source = reading.read(source, partial(self.read_python, inputs=inputs), self._registry.trust.open)
+        if source.with_includes is None:
+            return source
+        return self._with_includes(source, inputs, providers, complete=complete)
 
     def _with_includes(
         self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool
@@ -226,20 +219,17 @@ class ManifestCompiler:
 
         Whoever can change it controls the runs of this user. Code that others can change is an error already.
         """
-        saved = catalog.manifest.saved_in
-        if saved:
-            read = {saved: "plan"}
+        if catalog.manifest.saved_in:
+            kinds = {catalog.manifest.saved_in: "plan"}
         else:
             files = [document.file for document in catalog.manifest.documents]
-            read = {file: "manifest" for file in files if os.path.splitext(file)[1].lower() in reading.READERS}
-            read = {**self._content_files, **read}
-        trust = self._registry.trust
-        # ``read``: file → what messages call it.
-        warnings = [
-            Problem(None, f"others can change this {kind}: {writers}", "warning", file=file, code="untrusted_manifest")
-            for file, kind in read.items()
-            if (writers := trust.who_can_change(file))
-        ]
+            data_files = [file for file in files if os.path.splitext(file)[1].lower() in reading.READERS]
+            kinds = {**self._content_files, **dict.fromkeys(data_files, "manifest")}
+        warnings = []
+        for file, kind in kinds.items():
+            if writers := self._registry.trust.who_can_change(file):
+                message = f"others can change this {kind}: {writers}"
+                warnings.append(Problem(None, message, "warning", file=file, code="untrusted_manifest"))
         return catalog._replace(warnings=[*warnings, *catalog.warnings]) if warnings else catalog
 
     def _warn_of_readers(self, catalog: Catalog) -> Catalog:
@@ -310,6 +300,4 @@ def _missing_extra(declared: ConfiguredProvider) -> Problem:
     position = declared.origin.place("path" if declared.path else "source")
     message = f"provider '{declared.name}': programs of Terraform providers cannot be used here"
     hint = "pip install 'resource-api[terraform]'; with --on they are not available on hosts"
-    return Problem(
-        None, message, file=position.file, line=position.line, column=position.column, code="extra", hint=hint
-    )
+    return Problem(None, message, "error", "", *position, code="extra", hint=hint)

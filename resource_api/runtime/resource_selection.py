@@ -246,19 +246,20 @@ class Filter(NamedTuple):
         """Return the test of a filter such as ``uid>=1000``. Raise ``UsageError`` for an operand of another type."""
         with errors_as(self._error):
             operand = from_text.coerce(attribute.datatype, self.value)
-        if self.operator in {"=", "!="}:
-
-            def equal(value: object) -> bool:
-                # Where a number may be given for a text, such as a uid for a user, the row has the text.
-                return value == self.value if isinstance(value, str) else same_value(operand, value)
-
-            return equal if self.operator == "=" else lambda value: not equal(value)
+        if self.operator == "=":
+            return partial(self._is_equal, operand)
+        if self.operator == "!=":
+            return lambda value: not self._is_equal(operand, value)
         is_number = isinstance(operand, (int, float)) and not isinstance(operand, bool)
         kind: Any = (int, float) if is_number else str
         if not isinstance(operand, kind):
             raise self._error(f"{self.attribute} has no order; compare it with =, != or ~")
         compare = _ORDERS[self.operator]
         return lambda value: isinstance(value, kind) and not isinstance(value, bool) and bool(compare(value, operand))
+
+    def _is_equal(self, operand: object, value: object) -> bool:
+        """Return whether a row has the operand. Of a text that may be given as a number (a uid) it has the text."""
+        return value == self.value if isinstance(value, str) else same_value(operand, value)
 
     def _error(self, reason: str) -> UsageError:
         """Return the error for this filter, which quotes it."""
