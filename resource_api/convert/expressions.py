@@ -77,7 +77,7 @@ _KINDS: Final[dict[type[nodes.Node], str]] = {
 
 
 class Unconvertible(Exception):  # noqa: N818 - a finding about a playbook, no failure
-    """A part of a playbook has no counterpart in a manifest; the message is the reason."""
+    """A part of a playbook has no counterpart, for the reason in the message. Each conversion may raise it."""
 
 
 class ValueReference(NamedTuple):
@@ -171,7 +171,7 @@ def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
 
 
 def parse(text: str) -> nodes.Expr:
-    """Return the syntax tree of an expression that has no braces, as in ``when``. Raise ``Unconvertible``."""
+    """Return the syntax tree of an expression that has no braces, as in ``when``."""
     template = parse_template(f"{{{{ {text} }}}}", text)
     output = template.body[0] if len(template.body) == 1 else None
     if isinstance(output, nodes.Output) and len(output.nodes) == 1:
@@ -200,12 +200,12 @@ class Resolver(Protocol):
     """
 
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
-        """Return the value or reference of a name and its members. Raise ``Unconvertible``."""
+        """Return the value or reference of a name and its members."""
 
     def resolve_or(
         self, name: str, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool = False
     ) -> Any:
-        """Return the value of a name, or the default if there is none. Raise ``Unconvertible``.
+        """Return the value of a name, or the default if there is none.
 
         ``replaces_empty``: the default also replaces a value that is empty, 0 or false.
         """
@@ -247,7 +247,7 @@ class Expressions:
         self._read_file = read_file
 
     def value(self, value: object) -> Any:
-        """Return a value of a playbook as one of a manifest, converted at every depth. Raise ``Unconvertible``."""
+        """Return a value of a playbook as one of a manifest, converted at every depth."""
         if isinstance(value, str) and not isinstance(value, Raw):
             return self._text(value)
         if isinstance(value, dict):
@@ -274,7 +274,7 @@ class Expressions:
         """Return the value of a piece of a text: itself, or for an expression in braces a reference.
 
         An expression without a counterpart becomes a call of the function `template`, unless it is a collection, as a
-        template returns text. ``in_text``: the value is only a part of the text. Raise ``Unconvertible``.
+        template returns text. ``in_text``: the value is only a part of the text.
         """
         if not _EXPRESSION.fullmatch(text):
             return literal(text)
@@ -287,10 +287,7 @@ class Expressions:
             return self._template(text, parse_template(text), str(error))
 
     def _within_text(self, node: nodes.Node) -> str:
-        """Return the value of an expression as a part of a text. Raise ``Unconvertible`` for one that has no text.
-
-        Ansible writes a list, a mapping or a Boolean as Python does, which only a template can.
-        """
+        """Return an expression's value in a text; Ansible writes a list or Boolean as only a template can."""
         value = self.value_of(node)
         if self._scope.class_of(value) in {bool, list, dict} or not isinstance(value, _IN_TEXTS):
             no_counterpart("a list, mapping or Boolean within a text")
@@ -320,10 +317,7 @@ class Expressions:
         return self._scope.call("template", {"source": literal(text), "variables": variables}, "text")
 
     def template_variables(self, template: nodes.Template) -> dict[str, Any]:
-        """Return name → value of the variables that a template reads, for its call.
-
-        An undefined one is left out if the template tests it or has a default. Raise ``Unconvertible``.
-        """
+        """Return name → value of a template's variables, but undefined ones that it tests or has a default for."""
         _check_template(template)
         variables: dict[str, object] = {}
         free, optional = meta.find_undeclared_variables(template), set(_optional_names(template))
@@ -334,10 +328,7 @@ class Expressions:
         return variables
 
     def _add_variable(self, variables: dict[str, Any], name: str, keys: tuple[str | int, ...]) -> None:
-        """Add a variable of a template to ``variables``; of facts, only the used members, nested as in the facts.
-
-        Raise ``Unconvertible`` for one of a loop.
-        """
+        """Add a variable of a template to ``variables``; of facts, only the used members, nested as in the facts."""
         if self._scope.is_loop_variable(name):  # a rendered template is one named value, not one for each element
             refuse(f"a template with '{name}' of a loop")
         if not self._scope.is_facts(name):
@@ -352,7 +343,7 @@ class Expressions:
         member[str((name, *keys)[-1])] = value
 
     def value_of(self, node: nodes.Node) -> Any:
-        """Return the value of a manifest for the syntax tree of an expression. Raise ``Unconvertible``."""
+        """Return the value of a manifest for the syntax tree of an expression."""
         if isinstance(node, nodes.Const):
             return literal(node.value)
         if isinstance(node, (nodes.List, nodes.Tuple)):
@@ -460,7 +451,7 @@ class Expressions:
         return self.value_of(subject)
 
     def condition(self, node: nodes.Node) -> Condition:
-        """Return the condition of a manifest for an expression of `when`. Raise ``Unconvertible``."""
+        """Return the condition of a manifest for an expression of `when`."""
         if isinstance(node, nodes.And):
             return all_of([self.condition(node.left), self.condition(node.right)])
         if isinstance(node, nodes.Or):
@@ -474,7 +465,8 @@ class Expressions:
         if isinstance(node, nodes.Const) and isinstance(node.value, bool):
             return node.value
         value = self.value_of(node)
-        return value if isinstance(value, bool) else self._truth(value, is_word=_is_filter(node, "bool"))
+        is_word = isinstance(node, nodes.Filter) and node.name.removeprefix("ansible.builtin.") == "bool"
+        return value if isinstance(value, bool) else self._truth(value, is_word=is_word)
 
     def _truth(self, value: object, *, is_word: bool) -> Condition:
         """Return the condition for a value that stands alone, as in ``when: VALUE``: true, not empty, or not 0.
@@ -496,10 +488,7 @@ class Expressions:
             left = operand.expr
 
     def _comparison(self, left: nodes.Node, operator: str, right: nodes.Node) -> Condition:
-        """Return the condition of a comparison: the path of a reference → the test of its value.
-
-        A constant on the left changes places with the reference. Raise ``Unconvertible`` for two references.
-        """
+        """Return the condition of a comparison: the path of the reference, on either side → the test of its value."""
         if operator in {"in", "notin"}:
             condition = self._membership(left, right)
             return condition if operator == "in" else negated(condition)
@@ -571,10 +560,7 @@ class Expressions:
         return {path: value} if operator in {"==", "=", "eq"} else {path: {"not": value}}
 
     def _path(self, value: object) -> str:
-        """Return the path of a reference, as the key of a condition.
-
-        Raise ``Unconvertible`` for a constant, and for a value that is not known before anything is read.
-        """
+        """Return the path of a reference as the key of a condition; a constant or a later result cannot be one."""
         if not isinstance(value, ValueReference):
             no_counterpart("a condition about a constant")
         if not value.path.startswith(("inputs.", "values.", "facts.", "host.", "each.")):
@@ -584,15 +570,8 @@ class Expressions:
         return value.path
 
 
-def _is_filter(node: nodes.Node, name: str) -> bool:
-    return isinstance(node, nodes.Filter) and node.name.removeprefix("ansible.builtin.") == name
-
-
 def _comparable(path: str, value: object) -> Any:
-    """Return a value in the data type of the reference for a comparison: facts of the system are texts.
-
-    Raise ``Unconvertible`` for `omit`.
-    """
+    """Return a value in the data type of the reference for a comparison: facts of the system are texts."""
     if value is OMIT:
         no_counterpart("a comparison with 'omit'")
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
@@ -648,10 +627,7 @@ def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def terms(text: object) -> Iterator[nodes.Expr]:
-    """Yield the terms of a `when` that ``and`` joins, so that each can be converted in its own way.
-
-    Those about results of tasks become `notify` or guards, the others conditions. Raise ``Unconvertible``.
-    """
+    """Yield the terms of a `when` that ``and`` joins: each is converted in its own way, to a guard or a condition."""
     if isinstance(text, bool):
         yield nodes.Const(text)
         return

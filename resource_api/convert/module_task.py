@@ -112,17 +112,14 @@ class ModuleTask:
         return None if user is OMIT or user == "root" else user
 
     def take(self, *names: str, default: object = None) -> Any:
-        """Return the value of an argument by its names, of which the later ones are aliases, or the default.
-
-        Raise ``Unconvertible`` if its value could not be converted. All names count as used.
-        """
+        """Return the value of an argument by its name or aliases, or the default. All names count as used."""
         self._used.update(names)
         if error := next((self._refused[name] for name in names if name in self._refused), None):
             raise error
         return next((self._arguments[name] for name in names if self._arguments.get(name) is not None), default)
 
     def need(self, *names: str) -> Any:
-        """Return the value of a mandatory argument. Raise ``Unconvertible``."""
+        """Return the value of a mandatory argument."""
         if (value := self.take(*names)) is None:
             refuse(f"the argument '{names[0]}' is missing")
         return value
@@ -132,7 +129,7 @@ class ModuleTask:
         self._used.update(names)
 
     def word(self, *names: str, default: str = "", among: Sequence[str] = ()) -> str:
-        """Return a literal argument, one of ``among``: the conversion depends on it. Raise ``Unconvertible``."""
+        """Return a literal argument, one of ``among``: the conversion depends on it."""
         value = self.take(*names, default=default)
         if isinstance(value, bool):
             value = "yes" if value else "no"
@@ -183,10 +180,7 @@ class ModuleTask:
         return [part.strip() for part in str(value).split(",") if part.strip()]
 
     def mode(self) -> dict[str, Any]:
-        """Return the mode of a file as an attribute, if it is an argument. Raise ``Unconvertible``.
-
-        An unquoted ``0644`` is a number in YAML; it becomes a text of octal digits again.
-        """
+        """Return a file's mode as an attribute, if any: an unquoted ``0644``, in YAML a number, as octal digits."""
         mode = self.take("mode")
         if mode == "preserve":
             no_counterpart("'mode: preserve'")
@@ -197,7 +191,7 @@ class ModuleTask:
         return {} if mode is None else {"mode": mode}
 
     def permissions(self) -> dict[str, Any]:
-        """Return owner, group and mode as attributes; the default owner is ``become_user``. Raise ``Unconvertible``."""
+        """Return owner, group and mode as attributes; the default owner is ``become_user``."""
         owner, group = self.take("owner"), self.take("group")
         attributes = {"owner": owner if owner is not None else self.user, "group": group}
         self.ignore("unsafe_writes", "follow")
@@ -216,7 +210,7 @@ class ModuleTask:
         return path.rstrip("/") or "/" if isinstance(path, str) else path
 
     def find_file(self, name: str, *kinds: str) -> str:
-        """Return the path of a file of the playbook or its role, relative to the playbook. Raise ``Unconvertible``.
+        """Return the path of a file of the playbook or its role, relative to the playbook.
 
         ``kinds``: the directories in which Ansible looks for it first, such as ``templates``.
         """
@@ -228,7 +222,7 @@ class ModuleTask:
         return relative
 
     def plain_file(self, name: str, kind: str) -> str:
-        """Return ``find_file`` for a regular, unencrypted file, to use its content. Raise ``Unconvertible``."""
+        """Return ``find_file`` for a regular, unencrypted file, to use its content."""
         file = self.find_file(name, kind)
         path = os.path.join(self.directory, file)
         if not os.path.isfile(path):
@@ -280,10 +274,7 @@ class ModuleTask:
         return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""
 
     def named(self, type_name: str, name: str, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource whose title has no meaning, such as an `exec`: it is the task's name, or else ``name``.
-
-        A name that a manifest cannot have as a title is replaced by the type's.
-        """
+        """Declare a resource whose title has no meaning: it is the task's name, ``name``, or else the type's."""
         title = self.task.name or name
         if "{{" in title:
             value = self.expressions.value(title)

@@ -90,10 +90,7 @@ def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object])
 
 
 def template(task: ModuleTask) -> None:
-    """Convert `template` to a `file` whose content is rendered by a call of the function `template`.
-
-    The template stays a file beside the playbook; the call passes the variables that it uses.
-    """
+    """Convert `template` to a `file` rendered by a call of the function `template`, with the variables that it uses."""
     task.ignore("output_encoding")
     name = task.literal("src", "a template whose name is an expression")
     file = task.plain_file(name, "templates")
@@ -247,10 +244,7 @@ def get_url(task: ModuleTask) -> None:
 
 
 def unarchive(task: ModuleTask) -> None:
-    """Convert `unarchive` of an archive beside the playbook to an `archive`.
-
-    One of the machine or of a URL has no counterpart: a manifest needs its SHA-256, which the task does not have.
-    """
+    """Convert `unarchive` of an archive beside the playbook to an `archive`; of another one no SHA-256 is known."""
     refusal = "an archive of the machine or of a URL"
     name = task.literal("src", refusal)
     if task.switch("remote_src"):
@@ -314,10 +308,7 @@ def _with_version(name: object, ensure: object) -> tuple[Any, Any]:
 
 
 def _update_lists(task: ModuleTask) -> None:
-    """Declare an `exec` of ``apt-get update`` for newer package lists, for which there is no type.
-
-    With `cache_valid_time` a guard keeps it from running while the lists are young enough.
-    """
+    """Declare an `exec` of ``apt-get update``; a guard for `cache_valid_time` finds lists that are young enough."""
     age = task.take("cache_valid_time")
     updates = task.switch("update_cache", default=age is not None)
     if not updates or task.task.short not in {"apt", "package"}:
@@ -413,22 +404,19 @@ def authorized_key(task: ModuleTask) -> None:
     path, options = task.take("path"), task.take("key_options")
     text, comment = task.need("key"), task.take("comment")
     lines = [line.strip() for line in text.splitlines()] if isinstance(text, str) else []
-    keys = [match for line in lines if line and line[0] != "#" and (match := _KEY.match(line))]
-    if not keys or any("${" in match[0] for match in keys):
+    keys = [key for key in map(_KEY.match, lines) if key is not None and not key[0].startswith("#")]
+    if not keys or any("${" in key[0] for key in keys):
         no_counterpart("a key that is not literal")
-    for match in keys:
-        label = comment or match["comment"] or f"{name} {match['key'][-12:]}"
-        all_options = ",".join(filter(None, (match["options"], options)))
-        attributes = {"ensure": state, "name": label, "user": name, "type": match["type"], "key": match["key"]}
+    for key in keys:
+        label = comment or key["comment"] or f"{name} {key['key'][-12:]}"
+        all_options = ",".join(filter(None, (key["options"], options)))
+        attributes = {"ensure": state, "name": label, "user": name, "type": key["type"], "key": key["key"]}
         attributes |= {"options": _OPTION.findall(all_options) or None, "target": path}
         task.declare("ssh_authorized_key", f"{label} of {written_text(name)}", attributes)
 
 
 def service_and_state(task: ModuleTask) -> tuple[Any, str]:
-    """Return the arguments of `service` that tasks and handlers have in common: the name or None, the state or "".
-
-    Arguments without an effect on a resource are ignored. Raise ``Unconvertible`` for a service of a user.
-    """
+    """Return the name, or None, and the state, or "", of a `service`; ignore arguments without an effect."""
     if task.word("scope", default="system") != "system":
         no_counterpart("a service of a user")
     task.ignore("daemon_reload", "daemon_reexec", "use", "no_block", "sleep", "pattern", "arguments", "args")
@@ -575,7 +563,7 @@ def wait_for(task: ModuleTask) -> None:
 
 
 def command_attributes(task: ModuleTask) -> dict[str, Any]:
-    """Return the attributes of an `exec`: command, directory, user, input and guards. Raise ``Unconvertible``."""
+    """Return the attributes of an `exec`: command, directory, user, input and guards."""
     attributes = _command_line(task)
     directory, text = task.take("chdir"), task.take("stdin")
     if text is not None and task.switch("stdin_add_newline", default=True):

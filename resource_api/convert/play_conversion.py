@@ -173,10 +173,9 @@ class PlayConversion:
         return self._unrolled(task, task.loop, elements, is_handler=True)
 
     def _loop(self, task: Task, loop: Loop) -> Converted:
-        """Convert a task with a loop: to a resource with `for_each`, or else to one resource for each literal element.
+        """Convert a loop to `for_each`, or to a resource for each literal element if only that is possible.
 
-        The second form is preferred if only it needs no `ansible_module`. Raise ``Unconvertible`` if neither is
-        possible.
+        The latter is preferred, too, if only it needs no `ansible_module`.
         """
         elements = _literal_elements(task, loop)
         try:
@@ -194,7 +193,7 @@ class PlayConversion:
         return repeated if unrolled.has_module else unrolled
 
     def _for_each(self, task: Task, loop: Loop) -> Converted:
-        """Convert a loop to a declaration with `for_each`: ``item`` is ``${each.value}``. Raise ``Unconvertible``."""
+        """Convert a loop to a declaration with `for_each`: ``item`` is ``${each.value}``."""
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.check_collection(collection)
         self._names.repeat_over(collection)
@@ -203,7 +202,7 @@ class PlayConversion:
         return self._convert_in_scope(task, TaskScope(self._names, task.variables, names), for_each=names)
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object], *, is_handler: bool = False) -> Converted:
-        """Convert a loop over literal elements to one resource for each, with its values. Raise ``Unconvertible``."""
+        """Convert a loop over literal elements to one resource for each, with its values."""
         expressions = Expressions(TaskScope(self._names, task.variables))
         if loop.kind == "with_items" and any(
             self._names.class_of(expressions.value(part)) is list for part in elements
@@ -247,8 +246,7 @@ class PlayConversion:
     ) -> Converted:
         """Return a task with its declarations, or as a check, its variables resolved by ``scope``.
 
-        ``for_each``: the loop, if it becomes `for_each`; ``element``: otherwise its element's number. Raise
-        ``Unconvertible``.
+        ``for_each``: the loop, if it becomes `for_each`; ``element``: otherwise its element's number.
         """
         module = ModuleTask(task, scope, self._directory, in_loop=for_each is not None, element=element)
         conditions = _Conditions(task, module.expressions, self._names)
@@ -267,7 +265,7 @@ class PlayConversion:
         """Declare the resources of a task: of our types, or else an `ansible_module`, which runs the module itself.
 
         Return the reason for the latter, for a comment; it is "" if no type does the same as the module.
-        ``needs_result``: a later task uses values that only an `ansible_module` returns. Raise ``Unconvertible``.
+        ``needs_result``: a later task uses values that only an `ansible_module` returns.
         """
         task = module.task
         if is_handler:
@@ -285,10 +283,7 @@ class PlayConversion:
         return "" if reason == _NO_TYPE else reason
 
     def _decorate(self, module: ModuleTask, conditions: _Conditions, for_each: LoopNames | None) -> Iterator[str]:
-        """Add the effects of a task's keywords to its declarations: `when`, `for_each`, `notify`, tags, tries, ...
-
-        Yield comments about keywords without a counterpart. Raise ``Unconvertible``.
-        """
+        """Add the effects of a task's keywords to its declarations; yield comments about those without one."""
         metaparameters = self._metaparameters(module.task, conditions.condition, for_each)
         for declaration in module.declarations:
             if for_each is not None and "for_each" in declaration.attributes:
@@ -300,10 +295,7 @@ class PlayConversion:
         yield from _add_keywords(module)
 
     def _metaparameters(self, task: Task, condition: Condition, for_each: LoopNames | None) -> dict[str, object]:
-        """Return the metaparameters that the keywords of a task become, in addition to its ``condition``.
-
-        Raise ``Unconvertible``.
-        """
+        """Return the metaparameters that the keywords of a task become, in addition to its ``condition``."""
         condition = all_of([self._condition, condition])
         topics = as_list(task.keywords.get("notify"))
         notified = dict.fromkeys(reference for topic in topics for reference in self._notify(task, topic))
@@ -334,11 +326,7 @@ class PlayConversion:
         return Converted(task, comments=("see 'values'",))
 
     def _notify(self, task: Task, topic: object) -> Iterator[str]:
-        """Yield the references of the handlers that a task notifies, and record that they are needed.
-
-        As in Ansible, those are the last handler with the name ``topic``, and all that listen to it. Raise
-        ``Unconvertible`` if the play has none.
-        """
+        """Yield the references of the notified handlers: the last one called ``topic``, and all that listen to it."""
         name = str(topic).rpartition(" : ")[2]  # it may be written with its role, as ``ROLE : NAME``
         handlers = self._play.handlers
         last = next((row for row in reversed(handlers) if row.name == name), None)
@@ -386,10 +374,7 @@ def _declare_by_types(module: ModuleTask) -> str:
 
 
 def _declare_module(module: ModuleTask) -> None:
-    """Declare an `ansible_module`, which runs the task's module with its arguments: for modules that no type replaces.
-
-    Files beside the playbook get absolute paths. Raise ``Unconvertible`` for a task that it cannot run.
-    """
+    """Declare an `ansible_module`, which runs the task's module with its arguments, files by absolute paths."""
     task = module.task
     if module.user is not None:
         no_counterpart(f"'become_user' of {task.short}")
@@ -417,7 +402,7 @@ def _absolute(module: ModuleTask, name: str) -> str:
 
 
 def _declare_handler(module: ModuleTask) -> None:
-    """Declare the resource that a handler's notification refreshes: a service or command. Raise ``Unconvertible``."""
+    """Declare the resource that a handler's notification refreshes: a service or command."""
     short = module.task.short
     if short in {"service", "systemd", "systemd_service"}:
         _declare_refreshed_service(module)
@@ -431,7 +416,7 @@ def _declare_handler(module: ModuleTask) -> None:
 
 
 def _declare_refreshed_service(module: ModuleTask) -> None:
-    """Declare the service that a handler restarts or reloads, or the reload of all units. Raise ``Unconvertible``."""
+    """Declare the service that a handler restarts or reloads, or the reload of all units."""
     name, state = modules.service_and_state(module)
     if name is None and module.flag("daemon_reload"):
         module.named("exec", "daemon-reload", {"command": "systemctl daemon-reload", "refreshonly": True})
@@ -553,10 +538,7 @@ class _Conditions:
                 self._guard(declaration, name, is_success=is_success)
 
     def _subscribe(self, declaration: ConvertedResource, name: str) -> None:
-        """Convert ``when: RESULT is changed`` of a command, so that it runs only after a change by the other task.
-
-        The command gets `refreshonly`, and the resources of the task that has registered ``name`` notify it.
-        """
+        """Convert ``when: RESULT is changed``: the command gets `refreshonly`, the result's resources notify it."""
         result = self._names.results.get(name)
         if result is None or not result.resources or "${each." in declaration.reference:
             refuse(f"a change of '{name}', whose task has no resource, or in a loop")
@@ -589,7 +571,7 @@ def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
 
 
 def _as_check(module: ModuleTask) -> Result:
-    """Return the result of a checking task, for later guards: a command or a `stat` path. Raise ``Unconvertible``."""
+    """Return the result of a checking task, for later guards: a command or a `stat` path."""
     if module.task.short == "stat":
         return Result(path=written(module.need("path")))
     if any(name in module.arguments for name in ("chdir", "stdin", "creates", "removes")) or module.task.conditions:
@@ -641,8 +623,10 @@ def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
     """Return the literal elements of a loop, each to become a resource, or None for an expression or too many."""
     elements: Any = loop.collection
     if loop.kind == "with_fileglob":
-        patterns = [pattern for pattern in as_list(elements) if isinstance(pattern, str) and "{{" not in pattern]
-        elements = [path for pattern in patterns for path in _matches(pattern, task.directories)]
+        elements = []
+        for pattern in as_list(loop.collection):
+            if isinstance(pattern, str) and "{{" not in pattern:
+                elements += _matches(pattern, task.directories)
     elif loop.kind == "with_dict" and isinstance(elements, dict):
         elements = [{"key": key, "value": value} for key, value in elements.items()]
     elif loop.kind not in {"loop", "with_items", "with_list"}:

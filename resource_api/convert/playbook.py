@@ -224,10 +224,7 @@ class _Reader:
         )
 
     def _prompted_variables(self, play: Mapping, path: str) -> dict[str, Variable]:
-        """Return the variables of a play's `vars_prompt`, in the file at ``path``.
-
-        A value that is not shown while it is typed becomes a mandatory sensitive input, as an encrypted one does.
-        """
+        """Return the variables of a play's `vars_prompt`; one that is typed unseen becomes a sensitive input."""
         variables = {}
         for entry in as_list(play.get("vars_prompt")):
             if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
@@ -354,10 +351,7 @@ class _Reader:
             yield from self._task(task, context)
 
     def _block(self, block: Mapping, context: _Context) -> Iterator[Task]:
-        """Yield the tasks of a block, those of its `rescue`, and those of `always`.
-
-        Each of `rescue` has the numbers of the block's tasks: it runs after the failure of one.
-        """
+        """Yield the tasks of a block, those of its `rescue`, with the numbers of the former, and those of `always`."""
         inner = self._inherit(context, block)
         tasks = list(self._tasks(block["block"], inner))
         yield from tasks
@@ -453,10 +447,7 @@ class _Reader:
         return names[0], task[names[0]]
 
     def _arguments(self, module: str, value: object, options: object) -> dict[str, Any]:
-        """Return the arguments of a module: a mapping, or those of its free form (``copy: src=a dest=b``).
-
-        ``options``: the ``args`` of the task. A free form that is ``!unsafe`` is not divided.
-        """
+        """Return a module's arguments: a mapping, or its free form (``src=a dest=b``), and the task's ``args``."""
         if isinstance(value, dict):
             arguments = dict(value)
         elif isinstance(value, str) and not isinstance(value, ansible_yaml.Raw):

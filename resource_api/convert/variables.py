@@ -177,7 +177,7 @@ class Names:
         self._used_by.clear()
 
     def written_with(self, name: str, local: set[str]) -> Any:
-        """Return a variable of the play as written if its value uses ``local`` variables of a task, else ``_MISSING``.
+        """Return a variable of the play as written if its value uses ``local`` names of a task; else ``_MISSING``.
 
         Ansible evaluates it at each use: it differs from task to task, and cannot be a value of the manifest.
         """
@@ -200,10 +200,7 @@ class Names:
         return self._used_by[name]
 
     def global_value(self, name: str) -> Any:
-        """Return the reference to a fact or variable of the play, or None if there is none. Raise ``Unconvertible``.
-
-        The first use of a variable adds its input or value to the manifest; plays with equal values share it.
-        """
+        """Return the reference to a fact or variable, added to the manifest at its first use; None without one."""
         if (fact := self._named.get(("fact", name))) is not None:
             return fact
         if (variable := self._variables.get(name)) is None:
@@ -254,10 +251,7 @@ class Names:
         return reference
 
     def octal_digits(self, reference: ValueReference) -> None:
-        """Turn the default of an input that is used as a mode into octal digits: YAML has read ``0644`` as a number.
-
-        Raise ``Unconvertible`` for a number that is no default.
-        """
+        """Turn an input's default that is used as a mode into octal digits: YAML has read ``0644`` as a number."""
         name = reference.path.removeprefix("inputs.")
         if name in self.inputs and type(number := self.inputs[name].default) is int:
             self.inputs[name] = self.inputs[name]._replace(default=f"{number:04o}")
@@ -362,10 +356,7 @@ class Names:
         return ValueReference("inputs").member(name)
 
     def _value(self, name: str, value: object, comment: str) -> ValueReference:
-        """Add a value to the manifest, unless it is a reference to one; return the reference.
-
-        Raise ``Unconvertible`` for a name that the validation of an earlier attempt has refused.
-        """
+        """Add a value to the manifest, unless it is a reference to one; return the reference."""
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
         if value is OMIT:
@@ -391,10 +382,7 @@ class LoopNames:
         self._is_mapping = loop.kind == "with_dict" or isinstance(collection, dict)
 
     def value(self, keys: tuple[str | int, ...]) -> ValueReference:
-        """Return the reference of a manifest for ``item`` or its member at ``keys``, such as ``item.name``.
-
-        In a loop over a mapping, only ``item.key`` and ``item.value`` have one: raise ``Unconvertible`` for ``item``.
-        """
+        """Return the reference for ``item`` or its member at ``keys``; the ``item`` of a mapping has none."""
         if not self._is_mapping:
             reference = ValueReference("each.value")
         elif keys[:1] == ("key",):
@@ -408,7 +396,7 @@ class LoopNames:
         return reference
 
     def value_or(self, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool) -> Any:
-        """Return the counterpart of ``item.x | default(value)``, with ``keys`` the path ``x``. Raise ``Unconvertible``.
+        """Return the counterpart of ``item.x | default(value)``, with ``keys`` the path ``x``.
 
         `for_each` has no defaults: the elements without the member get it, in place, and the result is the reference
         to the member; or the default itself, if all elements lack it. ``replaces_empty``: an empty member counts as
@@ -441,10 +429,7 @@ class LoopNames:
                 element[name] = f"{number:04o}"
 
     def split(self, path: str) -> None:
-        """Split the texts of a member, by the path of its reference, at their commas: the elements get lists.
-
-        For an attribute that needs a list, while Ansible's argument may be such a text.
-        """
+        """Split the texts of the elements' member at commas, as Ansible does, for an attribute that needs a list."""
         name = path.removeprefix("each.value.")
         for element in elements_of(self.collection):
             if isinstance(element, dict) and isinstance(text := element.get(name), str):
@@ -484,10 +469,7 @@ class TaskScope:
             self._loop.split(reference.path)
 
     def octal_digits(self, reference: ValueReference) -> None:
-        """Turn the numbers behind a reference into octal digits, as it is used as a mode.
-
-        They are defaults of inputs, or members of a loop's elements. Raise ``Unconvertible`` for other numbers.
-        """
+        """Turn the numbers behind a reference to inputs or a loop's elements into octal digits, for a mode."""
         if self._loop is None or not reference.path.startswith("each."):
             self.names.octal_digits(reference)
             return
@@ -498,10 +480,7 @@ class TaskScope:
                 no_counterpart("a mode that is a number in the elements of a variable")
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
-        """Return the reference to a function's result, which becomes a value of the manifest.
-
-        Raise ``Unconvertible`` for an argument that differs for each element of a loop: a value exists once.
-        """
+        """Return the reference to a function's result as a value, which exists once, not for each element of a loop."""
         if "${each." in repr(written(dict(arguments))):
             refuse(f"the function {function} of an element of a loop: values are named once")
         return self.names.call(function, arguments, name)
@@ -521,11 +500,7 @@ class TaskScope:
         return "a condition about a secret" if self.names.has_secret(path) else ""
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
-        """Return the counterpart of ``name is defined``.
-
-        It is a Boolean if that is certain; for a member or an unknown variable the reference whose existence a
-        condition tests.
-        """
+        """Return the counterpart of ``name is defined``: a Boolean if certain, or the reference to test."""
         if self.is_loop_variable(name):
             return self.resolve(name, keys)  # type: ignore[no-any-return] # of a loop, a reference
         if name in self.names.results:
@@ -578,7 +553,7 @@ class TaskScope:
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value of a manifest, or the reference, for ``name`` and its members at ``keys``: ``a.b[0]``.
 
-        The precedence is Ansible's: a loop's variable, the task's, a result, the play's. Raise ``Unconvertible``.
+        The precedence is Ansible's: a loop's variable, the task's, a result, the play's.
         """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value(keys)
@@ -604,7 +579,7 @@ class TaskScope:
         return reference
 
     def _builtin(self, name: str, keys: tuple[str | int, ...]) -> Any:
-        """Return the value of a variable of Ansible, or an input for an unknown one. Raise ``Unconvertible``."""
+        """Return the value of a variable of Ansible, or an input for an unknown one."""
         if name == "omit":
             return OMIT
         if name == "inventory_hostname":
@@ -626,10 +601,7 @@ class TaskScope:
 
 
 def _unescaped(value: object) -> Any:
-    """Return a converted value as plain data again, its ``$${`` unescaped: the default of an input escapes it itself.
-
-    Raise ``Unconvertible`` for references.
-    """
+    """Return a converted value as plain data again, ``$${`` unescaped: an input's default escapes it itself."""
 
     def unescaped(part: object) -> object:
         return part.replace("$${", "${") if isinstance(part, str) else part
