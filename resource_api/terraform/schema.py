@@ -165,10 +165,7 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
 
 
 def function_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
-    """Return the type, called like the provider, with its data sources, functions and ephemeral resources.
-
-    ``schema``: the provider's; ``config``: the fields of its configuration.
-    """
+    """Return the type, called like the provider, with its data sources, functions and ephemeral resources."""
     declared = dict[str, Function]()
     for source, row in schema["data_source_schemas"].items():
         docs = f"Read the data source {source}."
@@ -287,15 +284,18 @@ def _complete(field: SchemaField, value: Any) -> Any:
         return complete(field.members, {}) if field.nesting == "group" else _EMPTY.get(field.nesting)
     if value is None or value is UNKNOWN or not field.members:
         return value
-    return map_objects(field, value, lambda members, item: item if item is UNKNOWN else complete(members, item))
+    return map_objects(field, value, complete)
 
 
 def map_objects(field: SchemaField, value: Any, change: Callable[[Mapping[str, SchemaField], Any], Any]) -> Any:
-    """Return the value of a nested field, with ``change(members, item)`` in place of each of its objects."""
+    """Return the value of a nested field, with ``change(members, item)`` in place of each known object in it."""
+    if value is None or value is UNKNOWN:
+        return value
+    inner = field._replace(nesting="single")
     if isinstance(value, list):
-        return [change(field.members, item) for item in value]
+        return [map_objects(inner, item, change) for item in value]
     if field.nesting == "map":
-        return {key: change(field.members, item) for key, item in value.items()}
+        return {key: map_objects(inner, item, change) for key, item in value.items()}
     return change(field.members, value)
 
 
@@ -321,22 +321,26 @@ def _propose(field: SchemaField, prior: Any, config: Any) -> Any:
     if not field.members or config is UNKNOWN or prior is None:
         return config
     if field.nesting == "map":
-        return {key: propose(field.members, prior.get(key), item) for key, item in config.items()}
+        return {key: _propose_object(field, prior.get(key), item) for key, item in config.items()}
     if field.nesting == "list":
         priors = [*prior, *[None] * len(config)]  # elements beyond the prior ones are new
-        return [
-            item if item is UNKNOWN else propose(field.members, old, item)
-            for item, old in zip(config, priors, strict=False)
-        ]
+        return [_propose_object(field, old, item) for item, old in zip(config, priors, strict=False)]
     if field.nesting == "set":
         return [_propose_element(field, prior, item) for item in config]
     return propose(field.members, prior, config)
 
 
+def _propose_object(field: SchemaField, prior: Mapping[str, object] | None, item: Any) -> Any:
+    """Return an object in a list or map, completed by the computed values of the prior one in its place."""
+    return item if item is UNKNOWN else propose(field.members, prior, item)
+
+
 def _propose_element(field: SchemaField, prior: list[Any], item: Any) -> Any:
     """Return an element of a set, completed by the computed values of the prior element that is otherwise equal."""
-    matches = (old for old in prior if item is not UNKNOWN and _is_same(field.members, old, item))
-    return next((propose(field.members, old, item) for old in matches), item)
+    for old in prior:
+        if item is not UNKNOWN and _is_same(field.members, old, item):
+            return propose(field.members, old, item)
+    return item
 
 
 def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new: Mapping[str, object]) -> bool:
@@ -353,16 +357,13 @@ def sealed(fields: Mapping[str, SchemaField], state: Mapping[str, object]) -> di
 
 def sealed_value(field: SchemaField, value: Any) -> Any:
     """Return a value of a field with its secrets wrapped."""
-    if value is None or field.sensitive:
-        return None if value is None else Sensitive(value)
+    if value is not None and field.sensitive:
+        return Sensitive(value)
     return map_objects(field, value, sealed) if field.members else value
 
 
 def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a state that a manifest would declare, to write one for existing resources.
-
-    Computed values, which the provider sets, and empty ones are left out.
-    """
+    """Return the values of a state that a manifest would declare: not empty, and not computed by the provider."""
     declared = {}
     for name, field in fields.items():
         value = values.get(name)
