@@ -164,10 +164,7 @@ def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolv
 
 
 def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
-    """Return the value of a path and ""; if there is none, ``_MISSING`` and a message, for ``exists``.
-
-    Raise ``ValueError`` if its first name must be declared and is not: a misspelt input is not just missing.
-    """
+    """Return the value of a path and "", or ``_MISSING`` and why; raise ``ValueError`` for an undeclared first name."""
     # The keys of ``inputs.a[inputs.b]`` come from values, which may be unknown (None) or secret.
     chosen, secret = expression.with_choices(path, resolve)
     if chosen is None or secret:
@@ -204,10 +201,7 @@ def _existing(value: object) -> Any:
 
 
 def _equals(value: object, expected: object) -> bool:
-    """Return whether a value equals a scalar.
-
-    Raise ``ConditionError`` for text against a number: they are never equal, mostly because quotes are wrong.
-    """
+    """Return whether a value equals a scalar. Raise ``ConditionError`` for text against a number: quotes are wrong."""
     _existing(value)
     if type(value) is str and type(expected) in _NUMBERS:
         msg = f"the value is the text {show(value)}, and {show(expected)} is a number"
@@ -277,10 +271,7 @@ def _test_match(source: str, value: Any, name: str) -> str:
 
 
 def _test_order(words: str, accepts: Callable[[int], bool], bound: object, value: object, name: str) -> str:
-    """Return why a test such as ``{ge: bound}`` fails, or "".
-
-    ``words`` describe the order in the reason; ``accepts`` tests the result of the comparison, -1, 0 or 1.
-    """
+    """Return why ``{ge: bound}`` and the like fail, or ""; ``accepts`` tests -1, 0 or 1, ``words`` say so."""
     in_order = accepts(_compare(_existing(value), bound, name))
     return "" if in_order else f"{name} is {show(value)}, not {words} {show(bound)}"
 
@@ -347,11 +338,7 @@ class _Parser:
         return Condition(partial(_judge_flag, parts[0]), parts[0].root == "each")
 
     def _member(self, path: KeyPath, key: str, value: object) -> Condition:
-        """Parse one key of a condition in its long form: ``not``, ``any``, or a path such as ``facts.os.family``.
-
-        ``value``: the condition, the list of conditions, or the test of the path. An invalid one is reported, and never
-        holds.
-        """
+        """Parse a member of a condition: ``not``, ``any``, or a path and its test. A wrong one never holds."""
         if key == "not":
             inner = self.condition(path, value)
             negated = "the condition under not holds"
@@ -392,10 +379,7 @@ class _Parser:
             self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", suggestion(target.keys[0], ELEMENT_KEYS))
 
     def test(self, path: KeyPath, value: object) -> Test:
-        """Parse the test at ``path``: a scalar to equal, a list of such, or a mapping of operators.
-
-        Violations are collected; a test with one is never called.
-        """
+        """Parse a test: a scalar, a list of such, or a mapping of operators. One with a violation is never called."""
         if type(value) is list:
             for number, item in enumerate(value):
                 self._check_scalar((*path, number), item)

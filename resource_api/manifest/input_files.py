@@ -204,10 +204,7 @@ class InputFiles:
             raise without_text(error) from None
 
     def decrypt(self, raw: bytes, path: str) -> bytes:
-        """Return the content of a file that is encrypted with age, decrypted in memory.
-
-        Raise ``UsageError`` without a key, ``ManifestError`` for a wrong one.
-        """
+        """Return a file's content, decrypted in memory. Raise ``UsageError`` without a key, ``ManifestError`` else."""
         if self._identities is None:
             raise UsageError(f"{path} is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY")
         try:

@@ -113,10 +113,7 @@ def _problems(decoded: str, file: str) -> list[Problem]:
 
 
 def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
-    """Return the offset and the message of a syntax error, the same for each version of Python.
-
-    Before 3.13 ``json`` reports a trailing comma at the text behind it.
-    """
+    """Return offset and message of a syntax error; before Python 3.13 a trailing comma is reported behind it."""
     before, after = error.doc[: error.pos].rstrip(" \t\r\n"), error.doc[error.pos : error.pos + 1]
     if before.endswith(",") and after in _CLOSED:
         return len(before) - 1, f"Illegal trailing comma before end of {_CLOSED[after]}"

@@ -107,10 +107,7 @@ def _document(
 
 
 def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the values of the inputs in ``INPUTS``, coerced, with defaults. Raise ``ManifestError``.
-
-    Unknown names in ``arguments`` are reported later, when all declarations are known.
-    """
+    """Return the values of ``INPUTS``, coerced, with defaults; unknown names in ``arguments`` are reported later."""
     manifest = assemble([constants])
     declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
     values, problems = input_values(manifest, declared)
@@ -141,10 +138,7 @@ def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict
 
 
 def _run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> None:
-    """Call ``run``, which executes the author's code; make an exception a ``ManifestError`` at its line.
-
-    ``raw``: the file's bytes, or None to read them when needed.
-    """
+    """Call ``run``, which executes the code of a file (``raw``, or None: read if needed); locate its exception."""
     try:
         run()
     except (ManifestError, KeyboardInterrupt):
@@ -635,10 +629,7 @@ def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
 
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
-    """Split the template of ``m.text`` into literal texts, each with the number of the value after it, or None.
-
-    Raise ``ValueError`` for fields such as ``{name}`` or ``{0:>5}``: an unknown value has no format.
-    """
+    """Split the template of ``m.text`` into literal texts, each with the number of the value after it, or None."""
     fields: list[tuple[str, int | None]] = []
     for literal, field, spec, conversion in Formatter().parse(template):
         if field is None:

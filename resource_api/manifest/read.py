@@ -161,10 +161,7 @@ def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
 
 
 def _load(path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None) -> _Loader:
-    """Read ``path`` and the files that it includes without conditions; return the loader, for the other files.
-
-    Raise ``UsageError`` with advice for a suffix without a reader, mostly a directory or a misspelt name.
-    """
+    """Read ``path`` and the files that it includes without conditions; return the loader, for the other files."""
     readers = {**READERS, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
         ends = ", ".join(readers)
@@ -183,10 +180,7 @@ def manifest_names(directory: str) -> list[str]:
 
 
 def nearest_file(path: str, written: str) -> str:
-    """Return the hint on an unreadable manifest: the nearest name, in the form of the user's ``written`` one, or "".
-
-    For a directory it has the manifests in it.
-    """
+    """Return the hint on an unreadable file: the nearest name, in the form of ``written``, or the manifests there."""
     root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
         names = manifest_names(root or ".")
@@ -343,10 +337,7 @@ class _Loader:
         return ""
 
     def add(self, source: Document, root: str, depth: int, files: list[_File]) -> None:
-        """Add a parsed file to ``files``, and read its includes, beneath the directory ``root``.
-
-        An entry with a condition has an empty list at its position, and waits in ``pending``.
-        """
+        """Add a parsed file to ``files``, read its includes beneath ``root``, and keep conditional ones ``pending``."""
         names = source.data.get("include") if type(source.data) is dict else None
         if names is not None and type(names) is not list:
             self.report(source, ("include",), "include must be a list of files", "write include: [other.yaml]")

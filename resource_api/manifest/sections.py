@@ -196,11 +196,7 @@ class ManifestBuilder:
         self._add_purges(data.get("purge"))
 
     def _report(self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        """Add a problem; set ``lacks_names`` if it leaves out a name that the rest may use, which would seem unknown.
-
-        ``resource``: the reference of the resource, if it is one's. ``value``: the position is the value's, not the
-        key's.
-        """
+        """Add a problem at a key, or its ``value``; set ``lacks_names`` without a name that the rest may use."""
         self.problems.append(self._problem(violation, resource, code, value=value))
         path = violation.path
         if not path:
@@ -479,10 +475,7 @@ class ManifestBuilder:
         self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
     def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
-        """Return the reference ``key``, such as ``File[/etc/motd]``; report an invalid one: None.
-
-        ``body``: the value under a key, for the hint: YAML may have misread it.
-        """
+        """Return the reference ``key``, or report it. ``body``: its value, for the hint if YAML has misread both."""
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
         # Ten thousand references have a few types: one that was accepted before needs no check.

@@ -34,10 +34,7 @@ _TAGS: Final = {CORE + "null": type(None), CORE + "bool": bool, CORE + "int": in
 
 
 def plain(text: str) -> Any:
-    """Return the value of an unquoted scalar: null, Boolean or number by its spelling, otherwise text.
-
-    Raise ``ValueError`` for users for values beyond JSON: integers beyond 64 bits, infinity, not-a-number.
-    """
+    """Return the value of an unquoted scalar by its spelling. Raise ``ValueError``, for users, for one beyond JSON."""
     if text in WORDS:
         return WORDS[text]
     if text[0] not in NUMERIC:

@@ -74,10 +74,7 @@ class Certificate(NamedTuple):
 
 
 def generate_certificate() -> Certificate:
-    """Return a new self-signed certificate, by which the ends of a connection on this machine recognize each other.
-
-    Raise ``ImportError`` without the library ``cryptography``.
-    """
+    """Return a new self-signed certificate for one connection. Raise ``ImportError`` without ``cryptography``."""
     # Imported late: seldom needed, as programs on Linux listen on private sockets.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -126,10 +123,7 @@ class PluginAddress(NamedTuple):
         return self._encrypted(connection) if self.certificate else connection
 
     def _encrypted(self, connection: socket.socket) -> socket.socket:
-        """Return an encrypted connection to the program with the certificate of its handshake.
-
-        This is self-signed, so it is compared instead of being verified. Raise ``CallError`` for another one.
-        """
+        """Return an encrypted connection to the program with the self-signed certificate of its handshake."""
         import ssl  # seldom needed, as above
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -175,10 +169,7 @@ class Channel:
         return messages[0]
 
     def stream(self, path: str, message: bytes, timeout: float | None = None) -> Iterator[bytes]:
-        """Make a call, and yield the messages of its response as they come. Raise ``CallError``.
-
-        ``path``: the method; ``timeout``: the seconds for all messages.
-        """
+        """Make a call of the method ``path``, and yield the messages of its response. Raise ``CallError``."""
         call = _Call(self._http.get_next_available_stream_id(), None if timeout is None else time.monotonic() + timeout)
         headers = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost")]
         headers += [("content-type", "application/grpc"), ("te", "trailers")]
@@ -198,10 +189,7 @@ class Channel:
 
     @contextmanager
     def _limited(self, call: _Call) -> Iterator[None]:
-        """Bound the operations of the ``with`` block by the time limit of a call.
-
-        After it, and if the connection fails, close the connection, now of unknown state, and raise ``CallError``.
-        """
+        """Bound the ``with`` block by a call's time limit; at its end or a failure, close the connection and raise."""
         try:
             # Never 0, which would mean not to wait at all.
             self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))

@@ -78,10 +78,7 @@ def implied_type(value: object) -> object:
 
 
 def from_dynamic(kind: Type, value: Message | None) -> Any:
-    """Return the value in a message ``DynamicValue`` of the protocol, in MessagePack or JSON, None without one.
-
-    Raise ``ValueError`` for bytes that do not fit the type ``kind``.
-    """
+    """Return the value in a message, or None without one. Raise ``ValueError`` for bytes that do not fit ``kind``."""
     if not value:
         return None
     try:
@@ -93,10 +90,7 @@ def from_dynamic(kind: Type, value: Message | None) -> Any:
 
 
 def _unpacked(kind: Type, raw: Any) -> Any:
-    """Return a value from its form in MessagePack, by its type ``kind``.
-
-    An extension type is an unknown value; sets get one order, so that equal ones are equal.
-    """
+    """Return a value from MessagePack by its type; an extension is an unknown value, and sets get one order."""
     if raw is None or isinstance(raw, msgpack.ExtType):
         return None if raw is None else UNKNOWN
     if kind == "dynamic":

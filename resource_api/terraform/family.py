@@ -190,10 +190,7 @@ class Family:
         return type("Provider", (*configurable, Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
-        """Return the process of a configuration, started if missing. Raise ``PluginError``.
-
-        ``key``: the digest of the configuration; None, for calls about types: any running process.
-        """
+        """Return the process of a configuration, by its digest, started if missing; None: any, to ask about types."""
         with self._lock:
             if key is None and self._running:
                 return next(iter(self._running.values()))
@@ -204,10 +201,7 @@ class Family:
             return self._running[key]
 
     def configure(self, key: str, call: Callable[[], object]) -> None:
-        """Call ``call``, which configures the process of a configuration, unless that was done since its start.
-
-        All providers of the configuration share the process, and the protocol configures it once.
-        """
+        """Call ``call`` once for each process of a configuration, which all its providers share, to configure it."""
         with self._configuring:
             process = self.process(key)
             if self._configured.get(key) is not process:

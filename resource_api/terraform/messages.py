@@ -267,10 +267,7 @@ def decode(message: str, data: bytes) -> Message:
 
 
 def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
-    """Return the number and the content of each field, without those of fixed size, which no listed field has.
-
-    Raise ``ValueError`` for a damaged message.
-    """
+    """Return number and content of each field, but those of fixed size. Raise ``ValueError`` for a damaged message."""
     fields: list[tuple[int, int | bytes]] = []
     position = 0
     while position < len(data):
@@ -297,7 +294,9 @@ def _decode_value(kind: str, content: int | bytes) -> Any:
         raise ValueError("a message of the protocol has a field of another kind")
     if isinstance(content, int):
         return bool(content) if kind == "bool" else content - (_WORD + 1) if content >> 63 else content
-    return content if kind == "bytes" else content.decode() if kind == "str" else decode(kind, content)
+    if kind == "str":
+        return content.decode()
+    return content if kind == "bytes" else decode(kind, content)
 
 
 def _decode_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -125,10 +125,7 @@ def _matches(pattern: str, address: ProviderAddress) -> bool:
 
 
 def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
-    """Yield the directories to search for providers in order of precedence, Terraform's own among them.
-
-    ``beside``: the directory of the manifest. Raise ``ValueError`` for an invalid configuration file.
-    """
+    """Yield the directories to search for providers in order, those beside the manifest first. Raise ``ValueError``."""
     yield from (Mirror(os.path.join(beside, directory)) for directory in _BESIDE)
     home = environment.get("HOME", "")
     configuration = _configuration(environment, home)
@@ -157,10 +154,7 @@ def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, 
 
 
 def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
-    """Return the configuration file of Terraform's or OpenTofu's command, in which users declare mirrors.
-
-    It is empty if there is none. Raise ``ValueError`` for an invalid file.
-    """
+    """Return the configuration of Terraform's command, in which users declare mirrors. Raise ``ValueError``."""
     config_home = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     files = [os.path.join(home, ".tofurc"), f"{config_home}/opentofu/tofurc", os.path.join(home, ".terraformrc")]
     stated = environment.get("TF_CLI_CONFIG_FILE", "")
@@ -236,10 +230,7 @@ def _names(path: str) -> list[str]:
 
 
 def _package(directory: str, entry: str, name: str) -> Package | None:
-    """Return the package of an ``entry`` of a mirror's directory, or None for any other entry.
-
-    It is a zip file with the version in its name, or a directory named by the version.
-    """
+    """Return the package of a mirror's entry: a zip file with the version in its name, or a directory; or None."""
     start, end = f"terraform-provider-{name}_", f"_{platform()}.zip"
     if entry.startswith(start) and entry.endswith(end):
         version, path = entry[len(start) : -len(end)], os.path.join(directory, entry)
@@ -269,10 +260,7 @@ def executable(directory: str, name: str) -> str:
 
 
 def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -> str:
-    """Return the directory of a package; a zip file is unpacked once, into ``cache``, for all later runs.
-
-    ``open_trusted`` opens a trusted file. Raise ``ResourceError``, ``UntrustedCode``, ``OSError``.
-    """
+    """Return the directory of a package; a zip file is unpacked once, into ``cache``, for all later runs."""
     if not package.is_packed:
         return package.path
     with os.fdopen(open_trusted(package.path), "rb") as file:
@@ -295,10 +283,7 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
 
 
 def _members(file: BinaryIO) -> Iterator[Member]:
-    """Yield the members of a package's zip file to unpack, all executable: some lose the mode of the program.
-
-    Raise ``ResourceError`` for a link, which no package has.
-    """
+    """Yield the members of a package's zip file, all executable: some lose the mode of the program. Refuse links."""
     for member in archive_members.members(file, _LIMITS):
         if member.kind == "link":
             raise ResourceError(f"'{member.name}' is a link, which no package of a provider has")

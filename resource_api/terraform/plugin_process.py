@@ -110,10 +110,7 @@ class PluginProcess:
         return {**inherited, **protocols, "TMPDIR": self._directory, "PLUGIN_UNIX_SOCKET_DIR": self._directory}
 
     def _read_output(self) -> None:
-        """Pass on the lines of the program until it ends, in a thread of its own: a full pipe would block it.
-
-        An overlong line loses its beginning.
-        """
+        """Pass on the lines of the program until it ends, in a thread of its own: a full pipe would block it."""
         unfinished = dict.fromkeys((STDOUT, STDOUT + 1), b"")  # the last line of stdout and of stderr so far
         for stream, chunk in self._process.chunks(lambda: 3600.0):  # the time of one wait: there is no limit
             *lines, unfinished[stream] = (unfinished[stream] + chunk)[-_LONGEST_LINE:].split(b"\n")
@@ -135,10 +132,7 @@ class PluginProcess:
         self._log(level, text)
 
     def _await_handshake(self) -> tuple[PluginAddress, int]:
-        """Wait for the line with the program's address and version of the protocol, and return both.
-
-        Raise ``PluginError`` if the program ends before, or it does not come in time.
-        """
+        """Return the program's address and version of the protocol. Raise ``HandshakeError`` if none come in time."""
         end = time.monotonic() + HANDSHAKE_LIMIT
         while True:
             try:

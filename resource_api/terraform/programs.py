@@ -107,10 +107,7 @@ class _ProgramFinder:
             raise ProgramError(str(error)) from error
 
     def find(self, declared: ConfiguredProvider, *, locked: bool = True) -> ProviderProgram:
-        """Return the program of a provider: the version in the lock file, or the newest one for ``locked=False``.
-
-        Raise ``ProgramError``.
-        """
+        """Return the program of a provider: the locked version, or the newest one. Raise ``ProgramError``."""
         if not declared.source:
             path = os.path.abspath(os.path.join(self._beside, os.path.expanduser(declared.path)))
             _check(path, "path", self._open_trusted)
@@ -169,10 +166,7 @@ class _ProgramFinder:
         candidates: Sequence[Package],
         searched: Sequence[str],
     ) -> Package:
-        """Return the package of the version in the lock file, which must be in the range ``accepted``.
-
-        Raise ``ProgramError`` with the remedy if the ``candidates``, from the ``searched`` directories, lack it.
-        """
+        """Return the locked version's package. Raise ``ProgramError`` if it is missing or not ``accepted``."""
         if locked is None:
             raise ProgramError(f"{self.lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it")
         if not accepted.contains(locked.version):

@@ -109,10 +109,7 @@ class _ProgramSession(BaseProvider):
         return answer
 
     def _call_unchecked(self, context: Context, method: str, **fields: object) -> Message:
-        """Call a method within the deadline, and configure the program before where the method needs that.
-
-        The answer may have errors; raise ``ResourceError`` only without an answer.
-        """
+        """Call a method of the configured program within the deadline; its answer may have errors."""
         if method not in _UNCONFIGURED:
             self._configure(context)
         with self._errors():
@@ -282,10 +279,7 @@ class Resources(_ProgramSession):
         return self._refreshed(context, answer.get("upgraded_state"), private)
 
     def _refreshed(self, context: Context, state: Message | None, private: bytes) -> _State:
-        """Return the present state of a resource, read by the program from its last ``state`` and ``private`` bytes.
-
-        Raise ``ResourceError`` if the state is None: a conversion has returned none.
-        """
+        """Return the present state of a resource, read by the program from its last ``state`` and ``private`` bytes."""
         if state is None:
             raise ResourceError("the provider has returned no state")
         answer = self._call(context, "read", type_name=self.type_name, current_state=state, private=private)
@@ -341,10 +335,7 @@ class Resources(_ProgramSession):
             context.store_private(name, former)
 
     def import_(self, context: Context, name: str, identifier: str) -> Resource:
-        """Return the resource ``name``, found by an id of the provider's own or an identity in JSON; store its state.
-
-        Raise ``ResourceError`` if there is none.
-        """
+        """Return the resource ``name``, found by an id or an identity in JSON; store its state."""
         answer = self._call(context, "import", type_name=self.type_name, **self._identified(identifier))
         imported = [row for row in answer["imported_resources"] if row["type_name"] == self.type_name]
         if not imported:
@@ -357,10 +348,7 @@ class Resources(_ProgramSession):
         return self._row(name, state.values)
 
     def _identified(self, identifier: str) -> dict[str, object]:
-        """Return the fields of an import's request for a resource: an id, or an identity in JSON.
-
-        Raise ``ResourceError`` for an identity of another form.
-        """
+        """Return the fields of an import's request: an id, or an identity in JSON. Raise ``ResourceError``."""
         declared = self.family.identities.get(self.type_name)
         if declared is None or not identifier.startswith("{"):
             return {"id": identifier}
@@ -399,10 +387,7 @@ class Resources(_ProgramSession):
             yield Problem(name, _diagnostic_text(row), "error" if row.get("severity") == _ERROR else "warning")
 
     def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
-        """Return the program's plan of a resource; ``creates``: from no prior state.
-
-        The last one is kept for equal values, as ``insync`` needs it for each attribute.
-        """
+        """Return the program's plan, kept for the next equal question: ``insync`` asks for each attribute."""
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
         question = hash(repr((creates, config)))
@@ -441,21 +426,17 @@ class Resources(_ProgramSession):
 
         A declared attribute is included only where the plan shows another value than the declared one.
         """
-        creates = is_ is None or is_.get("ensure") != "present"
+        present = is_ if is_ is not None and is_.get("ensure") == "present" else {}
+        creates = not present
         plan = self._planned(context, name, should, creates=creates)
         changed, state, unknown = set() if creates else plan.changed, {}, []
         for key, value in plan.planned.items():
             attribute, field = attribute_name(key), self._fields[key]
-            if attribute in should:
-                # A declared attribute that the program would not change is shown as it is.
-                if is_ and not creates and attribute not in changed and attribute in is_:
-                    state[attribute] = is_[attribute]
-                elif field.members and value is not UNKNOWN and not field.write_only:
-                    # The program completes declared objects by their computed members.
-                    state[attribute] = schema.sealed_value(field, cty.without_nulls(value))
-            elif value is UNKNOWN or is_unknown(value):
+            if attribute in should and attribute in present and attribute not in changed:
+                state[attribute] = present[attribute]  # the program would not change it
+            elif attribute not in should and is_unknown(value):
                 unknown.append(attribute)
-            elif (field.computed or not creates) and not field.write_only and value is not None:
+            elif not field.write_only and _is_shown(field, value, declared=attribute in should, creates=creates):
                 state[attribute] = schema.sealed_value(field, cty.without_nulls(value))
         replace, changes = () if creates else plan.replace, self._undeclared(changed, should)
         return Planned(state, unknown, replace, changes=changes, tolerant=plan.tolerant)
@@ -530,6 +511,13 @@ class Resources(_ProgramSession):
         )
         private: bytes = answer.get("planned_private", b"")
         return private
+
+
+def _is_shown(field: SchemaField, value: object, *, declared: bool, creates: bool) -> bool:
+    """Return whether a plan shows a value: of a declared object, for its computed members, or an undeclared one."""
+    if declared:
+        return bool(field.members) and value is not UNKNOWN
+    return value is not None and (field.computed or not creates)
 
 
 def _revealed(state: object) -> object:

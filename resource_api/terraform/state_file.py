@@ -64,10 +64,7 @@ def read(path: str) -> StateFile:
 
 
 def parse(text: str) -> StateFile:
-    """Return the state file in a text, such as the output of ``tofu state pull``.
-
-    Raise ``ValueError`` for an encrypted or older one, with the remedy.
-    """
+    """Return the state file in a text. Raise ``ValueError``, with the remedy, for an encrypted or older one."""
     try:
         document = json.loads(text)
         version = document["version"]
@@ -91,10 +88,7 @@ def parse(text: str) -> StateFile:
 
 
 def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateResource]:
-    """Yield the instances of a resource in the file, as by ``count`` or ``for_each``.
-
-    Addresses of those that no manifest can have are added to ``left_out``.
-    """
+    """Yield the instances of a resource; addresses that no manifest can have are added to ``left_out``."""
     address = f"{row['module']}.{row['type']}.{row['name']}" if "module" in row else f"{row['type']}.{row['name']}"
     alias = _ALIAS.search(row["provider"])
     for instance in row["instances"]:
@@ -131,10 +125,7 @@ class Interpolation(str):
 
 
 def referring(value: object, expressions: Mapping[str, str]) -> Any:
-    """Return a declared value in which each text that is a value of another resource is an ``Interpolation``.
-
-    ``expressions``: such a text → the expression.
-    """
+    """Return a declared value with an ``Interpolation`` for each text that is a key of ``expressions``."""
     return map_leaves(value, lambda leaf: Interpolation(expressions[leaf]) if leaf in expressions else leaf)
 
 
@@ -192,13 +183,10 @@ def with_resources(document: Document, declarations: Sequence[Sequence[str]]) ->
         if lines[line - 1][: column - 1].strip():
             raise ValueError("its section resources must have one resource a line, not be in braces")
         index, indent = line - 1, " " * (column - 1)
-    else:
-        if (document.data or {}).get("resources"):
-            raise ValueError("its section resources is not understood")
-        if "resources" in (document.data or {}):
-            # An empty section: it is written anew at the end.
-            lines = [line for line in lines if not re.match(r"resources:", line)]
-        index, indent = len(lines) + 1, "  "  # behind the line "resources:", which is added next
-        lines.append("resources:\n")
+    elif (document.data or {}).get("resources"):
+        raise ValueError("its section resources is not understood")
+    else:  # an empty section is written anew at the end
+        lines = [*(line for line in lines if not line.startswith("resources:")), "resources:\n"]
+        index, indent = len(lines), "  "
     lines[index:index] = [f"{indent}{line}\n" for declared in declarations for line in declared]
     return "".join(lines).encode()
