@@ -103,10 +103,7 @@ class ManifestText:
             self.lines.append("  {}")
 
     def _add_task(self, converted: Converted, sources: Mapping[str, Sequence[str]]) -> None:
-        """Add a task's resources, or a comment with the reason and the lines of one that was not converted.
-
-        Record the task of each line, for errors of validation.
-        """
+        """Add a task's resources, or a comment with the reason and the lines of one that was not converted."""
         task = converted.task
         self.lines.append("")
         location = f"{task.location}{': ' if task.title else ''}{task.title}"
@@ -227,10 +224,7 @@ class _Attempt:
         self.text.add_resources(self._sections, _sources(self._remarks))
 
     def _without_repetitions(self, tasks: Sequence[Converted]) -> list[Converted]:
-        """Return tasks with each repeated declaration merged into its first one: a manifest has only one of a resource.
-
-        A task is not converted if it has no other resource and contradicts the first declaration.
-        """
+        """Return tasks, each repeated declaration merged into its first one: a manifest has only one of each."""
         # Reference → its declaration, in the plays before too.
         declared = {
             row.reference: row for section in self._sections for task in section.tasks for row in task.declarations

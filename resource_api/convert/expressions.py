@@ -205,10 +205,7 @@ class Resolver(Protocol):
     def resolve_or(
         self, name: str, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool = False
     ) -> Any:
-        """Return the value of a name, or the default if there is none.
-
-        ``replaces_empty``: the default also replaces a value that is empty, 0 or false.
-        """
+        """Return the value of a name, or the default if there is none, or with ``replaces_empty`` an empty one."""
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
         """Return whether a name has a value, or the reference whose existence a condition tests."""
@@ -658,10 +655,7 @@ def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
 
 
 def result_test(node: nodes.Node, results: Container[str]) -> tuple[str, bool] | None:
-    """Return the result that a term tests, and whether it must be a success; None for other terms.
-
-    For ``not a.rc == 0``: ``("a", False)``. The task of the result becomes a guard of the command.
-    """
+    """Return the result that a term tests and whether it must succeed: ``("a", False)`` for ``a.rc != 0``; or None."""
     if isinstance(node, nodes.Not):
         inner = result_test(node.node, results)
         return None if inner is None else (inner[0], not inner[1])

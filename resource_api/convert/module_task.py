@@ -165,10 +165,7 @@ class ModuleTask:
         return value
 
     def items(self, *names: str) -> list[Any] | ValueReference | None:
-        """Return the list in an argument, which Ansible also accepts as a text with commas; or None.
-
-        A reference stays one. If its value is known to be a text without commas, it is the only item.
-        """
+        """Return the list in an argument, which may be a text with commas, or a reference to one; or None."""
         value = self.take(*names)
         if isinstance(value, ValueReference):
             self.scope.split_members(value)
@@ -210,10 +207,7 @@ class ModuleTask:
         return path.rstrip("/") or "/" if isinstance(path, str) else path
 
     def find_file(self, name: str, *kinds: str) -> str:
-        """Return the path of a file of the playbook or its role, relative to the playbook.
-
-        ``kinds``: the directories in which Ansible looks for it first, such as ``templates``.
-        """
+        """Return the path of a file, relative to the playbook; ``kinds``: directories for it, such as ``templates``."""
         candidates = [os.path.join(base, kind, name) for base in self.task.directories for kind in (*kinds, "")]
         path = next((path for path in candidates if os.path.exists(path)), "")
         relative = os.path.relpath(path, self.directory or ".") if path else ""

@@ -363,10 +363,7 @@ def deb822_repository(task: ModuleTask) -> None:
 
 
 def user(task: ModuleTask) -> None:
-    """Convert `user` to a `user`; for a removal only the argument `remove` matters.
-
-    A home is made by default, as in Ansible, and with `append` the groups are the least that the user is in.
-    """
+    """Convert `user` to a `user`, by default with a home as in Ansible; for a removal only `remove` matters."""
     name, state = task.need("name", "user"), task.ensure()
     if state == "absent":
         task.ignore(*task.arguments)

@@ -102,10 +102,7 @@ class PlayConversion:
     """Converts the tasks of a play in their order."""
 
     def __init__(self, play: Play, names: Names, directory: str, decisions: Decisions, condition: Condition) -> None:
-        """Keep the play and the settings for all its tasks.
-
-        ``directory``: the playbook's; ``decisions``: those of earlier attempts; ``condition``: of all tasks, or True.
-        """
+        """Keep the play and the playbook's ``directory``; ``condition``: of all tasks, or True."""
         self._play = play
         self._names = names
         self._directory = directory

@@ -169,10 +169,7 @@ class _Reader:
         self._kinds: dict[str, str] = {}
 
     def plays(self, path: str, files: tuple[str, ...], imports: tuple[Mapping, ...] = ()) -> Iterator[Play]:
-        """Yield the plays of a file, and of those that it imports.
-
-        ``files``: the importing ones, outermost first; ``imports``: their entries, whose keywords the plays inherit.
-        """
+        """Yield the plays of a file and of those it imports; ``files`` import it, by the entries ``imports``."""
         for entry in self._list_of(path, files, "a playbook is a list of plays"):
             play = self._mapping(entry, path, "a play")
             imported = next((play[key] for key in play if short_name(key) == "import_playbook"), None)
@@ -187,10 +184,7 @@ class _Reader:
             yield self._play(play, path, imports)
 
     def _play(self, play: Mapping, path: str, imports: Sequence[Mapping]) -> Play:
-        """Read a play: first its variables, then its tasks in Ansible's order, with roles, and its handlers.
-
-        All of them inherit from ``imports``, the entries that import its file, too.
-        """
+        """Read a play: its variables, its tasks in Ansible's order, its handlers. All inherit from ``imports``, too."""
         self._variables, self._remarks, self._handlers = {}, [], []
         self._role_uses, self._roles, self._kinds = set(), {}, {}
         location = Location(path, *play.position)
@@ -378,9 +372,6 @@ class _Reader:
         self._task_count += 1
         if self._task_count > MOST_TASKS:
             raise document.manifest_error(context.file, task.position, "limit", f"more than {MOST_TASKS} tasks")
-        problem = "local_action runs on another machine" if "local_action" in task else ""
-        if not isinstance(task.get("args", {}), dict):
-            problem = "'args' that is no mapping has no counterpart"
         keywords = {**{key: task[key] for key in task if key in _KEYWORDS}, **inner.keywords}
         yield Task(
             self._task_count,
@@ -395,7 +386,7 @@ class _Reader:
             variables=inner.variables,
             directories=inner.directories,
             rescues=inner.rescues,
-            problem=problem,
+            problem=_problem(task),
         )
 
     def _follow(
@@ -505,6 +496,13 @@ class _Reader:
 
     def _error(self, file: str, entry: Mapping, message: str) -> Exception:
         return document.manifest_error(file, entry.position, "syntax", message)
+
+
+def _problem(task: Mapping) -> str:
+    """Return the reason that the keys of a task forbid to convert it, or ""."""
+    if not isinstance(task.get("args", {}), dict):
+        return "'args' that is no mapping has no counterpart"
+    return "local_action runs on another machine" if "local_action" in task else ""
 
 
 def _file_beside(file: str, name: object) -> str:

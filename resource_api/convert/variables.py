@@ -237,10 +237,7 @@ class Names:
         return None
 
     def unknown_input(self, name: str, default: object = _MISSING, *, has_members: bool = False) -> ValueReference:
-        """Return the reference to an input for a variable that the playbook does not define.
-
-        Without a default it is mandatory. ``has_members``: an expression uses a member, so it must be a mapping.
-        """
+        """Return the reference to an input for an undefined variable; ``has_members``: an expression uses a member."""
         if (reference := self._named.get(("unknown", name))) is None:
             comment = "not defined in the playbook"
             sensitive = default is _MISSING and _SECRET_NAME.match(name) is not None
@@ -319,10 +316,7 @@ class Names:
             no_counterpart("a loop over secrets")
 
     def class_of(self, value: object) -> type:
-        """Return the Python class of a value, or of the value that a reference leads to: conversions depend on it.
-
-        It is known of an input's default and of most functions' results, and otherwise ``NoneType``.
-        """
+        """Return the class of a value, an input's default or a function's result, or else ``NoneType``."""
         if isinstance(value, ValueReference):
             named = self.values.get(value.path.removeprefix("values."))
             if isinstance(named, dict) and "invoke" in named:
@@ -336,10 +330,7 @@ class Names:
         return next((kind for kind in (bool, int, float, str, list, dict) if isinstance(value, kind)), type(None))
 
     def title(self, type_name: str, title: str, task: tuple[int, int]) -> str:
-        """Return a title that no other task has, with a number if need be, and keep it for this task.
-
-        ``task``: its number, and that of its loop's element. If it is converted again, it gets the same title.
-        """
+        """Return a title that no other ``task`` has, perhaps with a number; converted again, it gets the same one."""
         return next(row for row in numbered(title) if self._titles.setdefault((type_name, row), task) == task)
 
     def in_group(self, group: str) -> ValueReference:

@@ -213,10 +213,7 @@ def _equals(value: object, expected: object) -> bool:
 
 
 def _compare(value: object, bound: Any, name: str) -> int:
-    """Return -1, 0, 1 for a value below, at, above ``bound``: numbers, or versions such as ``22.04``, part by part.
-
-    Raise ``ConditionError`` for a value without an order.
-    """
+    """Return -1, 0, 1 for a value below, at, above ``bound``: numbers, or texts of dotted ones; raise for others."""
     if type(value) in _NUMBERS and type(bound) in _NUMBERS:
         return int(value > bound) - int(value < bound)
     _equals(value, bound)  # raises for text against a number

@@ -90,10 +90,7 @@ class ValueSource(NamedTuple):
         raise ValueError(msg)
 
     def read(self) -> str:
-        """Return the text of the source without the last line end, which editors and programs add.
-
-        Raise ``ValueError`` with the name and the reason, but without the value or a program's output.
-        """
+        """Return the text without the last line end. Raise ``ValueError`` with a reason, but no part of the value."""
         try:
             raw = self._content()
             if len(raw) <= MAX_BYTES:
@@ -155,10 +152,7 @@ def _has_source(value: object) -> bool:
 
 
 def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | None:
-    """Return the source that an input's value is, or None for a literal one.
-
-    ``directory``: that of the value's file. ``host`` replaces ``${host.name}``, for files by host in one inventory.
-    """
+    """Return the source that an input's value is, or None; ``host`` replaces ``${host.name}``, for files by host."""
     if (kind := kind_of(value)) is None:
         return None
     text = shlex.join(value[kind]) if type(value[kind]) is list else value[kind]
@@ -215,10 +209,7 @@ class InputFiles:
             raise manifest_error(path, (0, 0), "inputs", message) from error
 
     def values(self, path: str) -> dict[str, LocatedValue]:
-        """Return the values of a file of inputs by name, after the check of its programs.
-
-        Raise ``UsageError`` for an unreadable file, and as ``parse`` and ``check_programs`` do.
-        """
+        """Return the values of a file of inputs by name. Raise ``UsageError``, and as its checks do."""
         with errors_as(UsageError, OSError, f"cannot read {path}: "), open(path, "rb") as file:
             raw = file.read(MAX_BYTES + 1)
         values = located_values(self.parse(raw, path))

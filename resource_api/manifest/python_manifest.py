@@ -98,10 +98,7 @@ def _check_constants(module: Mapping[str, object], file: str, raw: bytes) -> Non
 def _document(
     data: Mapping[str, object], file: str, raw: bytes, calls: Mapping[str, Mapping[str, CallSite]]
 ) -> Document:
-    """Return the document of ``data``, its positions computed when needed. Raise ``ManifestError``.
-
-    ``calls``: section → key → the author's call that declared it.
-    """
+    """Return the document of ``data``; ``calls``: section → key → the author's call, for positions when needed."""
     index = partial(positions, calls, raw)
     return Document(read_mapping(data, file, index).data, file, raw, index)
 

@@ -436,10 +436,7 @@ class _Copier:
         self.problems: list[Problem] = []
 
     def copy(self, value: object, path: tuple[str, ...]) -> Any:
-        """Copy a value as plain dictionaries, lists and scalars; ``path`` has the keys above it.
-
-        A value beyond a limit, such as a list that contains itself, is reported and becomes None.
-        """
+        """Copy a value at the keys ``path``; one beyond a limit, such as a list in itself, is reported: None."""
         self._weight += document.NODE_WEIGHT
         if not isinstance(value, (list, tuple, Mapping)):
             return self._scalar(value, path)

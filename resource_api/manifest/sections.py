@@ -369,26 +369,32 @@ class ManifestBuilder:
         for written, declared in section.items():
             path: Path = ("defaults", written)
             name = reference.uncapitalize_type(written)
-            body = {} if declared is None else declared
-            quoted = document.quote_key(written)
-            if not reference.TYPE_NAME.match(name):
-                self._error(path, f"{quoted} is not the name of a type", "write File, without [...]")
-            elif name in defaults:
-                self._error(path, f"defaults of {quoted} are given twice")
-            elif type(body) is not dict:
-                self._error(path, "defaults must be a mapping of attributes")
-            else:
-                for key, reason in _NO_DEFAULTS.items():
-                    if body.get(key) is not None:
-                        self._error((*path, key), f"{key} cannot be a default: it {reason}")
-                if expression.uses_scope(body, "each"):
-                    hint = "write it in the resources with for_each"
-                    self._error(path, f"defaults of {quoted} cannot hold ${{each...}}", hint)
+            body: Any = {} if declared is None else declared
+            if name in defaults:
+                self._error(path, f"defaults of {document.quote_key(written)} are given twice")
+            elif self._is_defaults(path, name, body):
                 meta_defaults[name] = self._meta(path, body, "")
                 defaults[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
         if defaults:
             self.defaults[self._source.file] = defaults
         return meta_defaults
+
+    def _is_defaults(self, path: Path, name: str, body: Any) -> bool:
+        """Return whether an entry of ``defaults`` has a mapping for a type; report another one, and wrong members."""
+        quoted = document.quote_key(str(path[-1]))
+        if not reference.TYPE_NAME.match(name):
+            self._error(path, f"{quoted} is not the name of a type", "write File, without [...]")
+            return False
+        if type(body) is not dict:
+            self._error(path, "defaults must be a mapping of attributes")
+            return False
+        for key, reason in _NO_DEFAULTS.items():
+            if body.get(key) is not None:
+                self._error((*path, key), f"{key} cannot be a default: it {reason}")
+        if expression.uses_scope(body, "each"):
+            message = f"defaults of {quoted} cannot hold ${{each...}}"
+            self._error(path, message, "write it in the resources with for_each")
+        return True
 
     def _meta(self, path: Path, body: dict[str, object], resource: Reference | str) -> dict[str, Any]:
         """Return the valid metaparameters of a resource, or of a type's defaults; report invalid ones.

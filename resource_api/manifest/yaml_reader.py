@@ -255,11 +255,7 @@ class _Builder:
         return value
 
     def _alias(self, event: Any, depth: int) -> Any:
-        """Return the value of an alias's anchor.
-
-        Raise ``_PositionedError`` for an unknown anchor, for an alias within its own value, and if aliases of aliases
-        make the data too deep or, exponentially, too large.
-        """
+        """Return the value of an alias's anchor; refuse an unknown one, a cycle, and an expansion beyond the limits."""
         # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
             raise _MisreadError(event.start_mark, "syntax", "no anchor of this name stands before this alias")
@@ -374,10 +370,7 @@ class _ProblemCollector(_Builder):
         return []
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
-        """Record the problems of a mapping, such as repeated keys with both positions; its data is not used.
-
-        The reader of data stops at the first problem: this one reads on, to report all of them.
-        """
+        """Record the problems of a mapping, such as repeated keys, and read on; its data is not used."""
         del marks  # only the reader of data keeps them
         positions: dict[str, Position] = {}
         while type(event := self._get()) is not MappingEndEvent:

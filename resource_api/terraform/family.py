@@ -231,10 +231,7 @@ def _type_names(name: str, schema: Message) -> TypeNames:
 
 
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
-    """Add the types of the Terraform providers that a manifest declares to ``registry``.
-
-    Raise ``ManifestError`` for a program that is missing or that others can change; none is started yet.
-    """
+    """Add the types of declared Terraform providers to ``registry``, and start none. Raise ``ManifestError``."""
     for program in find_all(manifest, registry.trust.open, os.environ):
         declared = manifest.providers[program.name]
         names_file = TypeNamesFile(manifest.file, program.name, (declared.source, declared.path, declared.version))

@@ -71,10 +71,7 @@ class PluginProcess:
     def __init__(
         self, command: Sequence[str], log: Callable[[str, str], None], client: Certificate | None = None
     ) -> None:
-        """Start the program of a provider and wait for its handshake.
-
-        Raise ``HandshakeError`` without one within 20 s, ``PluginError`` if it cannot be started.
-        """
+        """Start the program, and wait for its handshake. Raise ``HandshakeError`` without one in time."""
         self._log = log
         self._client = client
         self._directory = tempfile.mkdtemp(prefix="resource-api-")  # mode 0700: no other user can connect

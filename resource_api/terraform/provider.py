@@ -126,10 +126,7 @@ class _ProgramSession(BaseProvider):
             raise ResourceError(f"the Terraform provider {self.family.name}: {error}") from error
 
     def _limited(self, method: str, seconds: float, fields: Mapping[str, object]) -> Message:
-        """Call the program; ask it to stop after some seconds, and end the wait after five more.
-
-        The answer of a program that stops may have the state of an object that is made half-way.
-        """
+        """Call the program, ask it to stop after some seconds, and wait five more: it may return a half-made object."""
         stopping = threading.Timer(seconds, self.cancel)
         stopping.start()
         try:
@@ -138,10 +135,7 @@ class _ProgramSession(BaseProvider):
             stopping.cancel()
 
     def _configure(self, context: Context) -> None:
-        """Configure the program, unless this was done: another run in this process may have ended it since.
-
-        Raise ``ResourceError`` if it refuses, and if ``configure`` was not called though there are fields.
-        """
+        """Configure the program's process unless done. Raise ``ResourceError`` if it or ``configure`` failed."""
         if self._configuration is None and self.family.config_fields:
             raise ResourceError(f"the Terraform provider {self.family.name} is asked before it is configured")
         if self._key is None:
@@ -268,10 +262,7 @@ class Resources(_ProgramSession):
                 yield self._row(identifier if isinstance(identifier, str) else event["display_name"], values)
 
     def _read(self, context: Context, data: Mapping[str, Any]) -> _State:
-        """Return the present state of a resource, read by the program from its private data ``data`` (see ``_store``).
-
-        The data may be of an older schema, which the program converts, or of another type.
-        """
+        """Return a resource's present state, read by the program from ``data``, perhaps of another schema or type."""
         raw, private = {"json": json.dumps(_revealed(data["state"])).encode()}, base64.b64decode(data["private"])
         if data.get("type", self.type_name) != self.type_name:
             return self._moved(context, data, raw, private)
@@ -422,10 +413,7 @@ class Resources(_ProgramSession):
     def plan(
         self, context: Context, name: str, is_: Mapping[str, object] | None, should: Mapping[str, object]
     ) -> Planned:
-        """Return the planned values, the unknown ones, and the attributes whose change needs a replacement.
-
-        A declared attribute is included only where the plan shows another value than the declared one.
-        """
+        """Return the planned and the unknown values, and the attributes whose change needs a replacement."""
         present = is_ if is_ is not None and is_.get("ensure") == "present" else {}
         creates = not present
         plan = self._planned(context, name, should, creates=creates)
