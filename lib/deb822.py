@@ -112,7 +112,7 @@ def _only(lines: files.Lines) -> list[Field]:
 def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
     """Yield the fields of each paragraph, continued lines joined. Raise ``ResourceError`` with the line."""
     fields: list[Field] = []
-    for number, line in enumerate(lines):
+    for number, line in enumerate([*lines, ""]):  # a blank line ends a paragraph, also the last one
         if line.startswith("#"):
             continue
         name, colon, value = line.partition(":")
@@ -120,12 +120,19 @@ def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
             if fields:
                 yield fields
             fields = []
-        elif fields and (line[0] in " \t" or name.lower() == fields[-1].name.lower() == "explanation"):
-            text, last = (value if line[0] not in " \t" else line).strip(), fields[-1]
-            fields[-1] = last._replace(value=f"{last.value}\n{'' if text == '.' else text}", stop=number + 1)
+        elif fields and (continuation := _continuation(line, fields[-1])) is not None:
+            fields[-1] = fields[-1]._replace(value=f"{fields[-1].value}\n{continuation}", stop=number + 1)
         elif colon and name.strip() == name and name.lower() not in {field.name.lower() for field in fields}:
             fields.append(Field(name, value.strip(), number, number + 1))
         else:
             raise ResourceError(f"line {number + 1} is neither a new field nor the continuation of one")
-    if fields:
-        yield fields
+
+
+def _continuation(line: str, field: Field) -> str | None:
+    """Return the text that a line adds to the field above, or None for a new field; a dot is an empty line."""
+    name, _, text = line.partition(":")
+    if line[0] in " \t":
+        text = line
+    elif not name.lower() == field.name.lower() == "explanation":
+        return None
+    return "" if text.strip() == "." else text.strip()

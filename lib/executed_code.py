@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from itertools import dropwhile, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from resource_api import files
@@ -83,45 +84,60 @@ def _of_command(argv: Sequence[str], cwd: str, depth: int) -> Iterator[Executed]
 
     ``cwd`` is its working directory; ``depth`` counts commands that are arguments of commands, as of ``sh -c``.
     """
-    program, rest = os.path.basename(argv[0]), argv[1:]  # noqa: PTH119 - text in, text out
+    program, arguments = os.path.basename(argv[0]), argv[1:]  # noqa: PTH119 - text in, text out
     if not READERS.fullmatch(program):  # it may execute any file of its working directory
         yield Executed(cwd, is_place=True)
     if depth > DEEPEST:
         return
     if WRAPPERS.fullmatch(program):
-        first = next((number for number, word in enumerate(rest) if _is_command(word)), len(rest))
-        yield from _of_command(rest[first:], cwd, depth + 1) if first < len(rest) else ()
+        if command := list(dropwhile(_is_option, arguments)):
+            yield from _of_command(command, cwd, depth + 1)
     elif SHELLS.fullmatch(program):
-        yield from _of_shell(rest, cwd, depth)
+        yield from _of_shell(arguments, cwd, depth)
     elif INTERPRETERS.fullmatch(program):
-        script = next(_named(rest, cwd), None)
-        yield from _tree(cwd if script is None or os.path.isdir(script) else os.path.dirname(script))  # noqa: PTH112, PTH120 - text in, text out
-        yield from [Executed(script)] if script else ()
+        yield from _of_interpreter(arguments, cwd)
     elif BUILDERS.fullmatch(program):
         yield from _tree(cwd)
-        for path in _named(rest, cwd):
+        for path in _named(arguments, cwd):
             yield from _tree(path if os.path.isdir(path) else os.path.dirname(path))  # noqa: PTH112, PTH120 - text in, text out
 
 
-def _is_command(word: str) -> bool:
-    """Return whether a word after a wrapper may be the command: no option, number, duration or assignment."""
-    return word[:1] != "-" and not ASSIGNMENT.fullmatch(word) and not word[:1].isdigit()
+def _is_option(word: str) -> bool:
+    """Return whether a word after a wrapper is not yet the command: an option, number, duration or assignment."""
+    return word.startswith("-") or word[:1].isdigit() or ASSIGNMENT.fullmatch(word) is not None
 
 
-def _of_shell(rest: Sequence[str], cwd: str, depth: int) -> Iterator[Executed]:
-    """Yield the code that a shell executes: its script, or the programs and code of the text after ``-c``."""
-    option = next((number for number, word in enumerate(rest) if word[:1] == "-" and word.endswith("c")), None)
-    if option is None:
-        yield from (Executed(path) for path in list(_named(rest, cwd))[:1])
-        return
-    for words in _commands(rest[option + 1] if option + 1 < len(rest) else ""):
+def _of_interpreter(arguments: Sequence[str], cwd: str) -> Iterator[Executed]:
+    """Yield the script of an interpreter, and the tree around it, from which it may load more."""
+    script = next(_named(arguments, cwd), None)
+    if script is None or os.path.isdir(script):  # noqa: PTH112 - text in, text out
+        yield from _tree(cwd)
+    else:
+        yield from _tree(os.path.dirname(script))  # noqa: PTH120 - text in, text out
+    if script is not None:
+        yield Executed(script)
+
+
+def _of_shell(arguments: Sequence[str], cwd: str, depth: int) -> Iterator[Executed]:
+    """Yield the code that a shell executes: that of the text after ``-c``, or else its script."""
+    for word, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+        if word.startswith("-") and word.endswith("c"):
+            yield from _of_text(following, cwd, depth)
+            return
+    yield from [Executed(path) for path in _named(arguments, cwd)][:1]
+
+
+def _of_text(script: str, cwd: str, depth: int) -> Iterator[Executed]:
+    """Yield the code that the commands in a text execute for a shell, in the directory of the last ``cd``."""
+    for words in _commands(script):
         directory = os.path.normpath(os.path.join(cwd, words[-1]))  # noqa: PTH118 - text in, text out
         if words[0] == "cd" and os.path.isdir(directory):  # noqa: PTH112 - text in, text out
             cwd = directory
         elif words[0] in {".", "source"}:
-            yield from (Executed(path) for path in _named(words[1:2], cwd))
+            yield from map(Executed, _named(words[1:2], cwd))
         else:
-            yield from (Executed(path) for path in _named(words[:1], cwd) if "/" in words[0])
+            if "/" in words[0]:
+                yield from map(Executed, _named(words[:1], cwd))
             yield from _of_command(words, cwd, depth + 1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from contextlib import contextmanager
 from fnmatch import translate
 from functools import partial
 from itertools import zip_longest
@@ -56,21 +57,28 @@ def ignored(patterns: str | Sequence[str] | None) -> Callable[[str], bool]:
     return lambda path: bool(names.match(path.rpartition("/")[2]) or paths.match(path))
 
 
+@contextmanager
+def opened(fd: int, name: str = ".") -> Iterator[int]:
+    """Yield a directory, opened in another open one; a link is not followed. Raise ``OSError``."""
+    directory = os.open(name, DIRECTORY, dir_fd=fd)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
 def read_tree(top: str, is_ignored: Callable[[str], bool], most: int) -> Tree:
     """Return the tree of a directory, without following links in it.
 
     Raise ``OSError``, and ``ResourceError`` for more than ``most`` members, too many levels, or a mount point.
     """
+    with_ignored: set[str] = set()
     with files.Directories() as directories:
         directory = directories.reach(top)
-        fd = os.open(".", DIRECTORY, dir_fd=directory.fd)
-        try:
+        with opened(directory.fd) as fd:
             members = {"": _member(fd, "", os.fstat(fd))}
-            with_ignored: set[str] = set()
-            mounted = files.mounts_beneath(directory)
-            _visit(fd, "", members, with_ignored, _Limits(top, is_ignored, most, files.mount_id(fd), mounted))
-        finally:
-            os.close(fd)
+            limits = _Limits(top, is_ignored, most, files.mount_id(fd), files.mounts_beneath(directory))
+            _visit(fd, "", members, with_ignored, limits)
     return Tree(members, frozenset(with_ignored))
 
 
@@ -89,28 +97,25 @@ def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str
 
     Raise ``ResourceError`` beyond the limits and at a mount point.
     """
-    top, is_ignored, most, mount, mounted = limits
     for name in sorted(os.listdir(fd)):
         inner = f"{path}/{name}" if path else name
-        if is_ignored(inner):
+        if limits.is_ignored(inner):
             with_ignored.update(_above(inner))
             continue
-        status = os.lstat(name, dir_fd=fd)
-        if len(members) > most:
-            raise ResourceError(f"'{top}' has more than {most} files and directories; raise max_files if that is right")
-        members[inner] = _member(fd, name, status)
-        if inner in mounted:
-            raise _mounted(top, inner)
-        if members[inner].kind == "directory":
+        member = _member(fd, name, os.lstat(name, dir_fd=fd))
+        if len(members) > limits.most:
+            msg = f"'{limits.top}' has more than {limits.most} files and directories; raise max_files if that is right"
+            raise ResourceError(msg)
+        members[inner] = member
+        if inner in limits.mounted:
+            raise _mounted(limits.top, inner)
+        if member.kind == "directory":
             if inner.count("/") >= DEEPEST:
-                raise ResourceError(f"'{top}' has directories more than {DEEPEST} levels deep")
-            below = os.open(name, DIRECTORY, dir_fd=fd)
-            try:
-                if files.mount_id(below) != mount:
-                    raise _mounted(top, inner)
+                raise ResourceError(f"'{limits.top}' has directories more than {DEEPEST} levels deep")
+            with opened(fd, name) as below:
+                if files.mount_id(below) != limits.mount:
+                    raise _mounted(limits.top, inner)
                 _visit(below, inner, members, with_ignored, limits)
-            finally:
-                os.close(below)
 
 
 def _mounted(top: str, inner: str) -> ResourceError:

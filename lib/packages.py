@@ -67,14 +67,15 @@ class PackageProvider(BaseProvider):
         """
         for arguments, names in self._transactions(context, changes):
             effects = list(self._simulated(arguments))
-            self._check_virtual({name: changes[name] for name in names}, effects)
+            declared = {name: changes[name] for name in changes if name in names}
+            self._check_virtual(declared, effects)
             yield from _in_other_spellings(effects, names)
+            others = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
             # Where packages share a transaction, only the links among them tell which one causes an effect.
-            effects = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
-            joint = {name: changes[name] for name in changes if name in names} if len(names) > 1 and effects else {}
-            consequences = closure(self._links(context, joint, effects)) if joint else {}
-            for effect in effects:
-                causes = [name for name in joint if effect.name in consequences.get(name, ())]
+            is_shared = len(declared) > 1 and others
+            consequences = closure(self._links(context, declared, others)) if is_shared else {}
+            for effect in others:
+                causes = [name for name in declared if effect.name in consequences.get(name, ())]
                 yield from ((name, effect) for name in causes or names)
 
     def _check_virtual(self, changes: Mapping[str, Change], effects: Sequence[SideEffect]) -> None:

@@ -128,29 +128,31 @@ class Units:
         return True
 
     def consequences(self, name: str, verb: str) -> Iterator[tuple[str, str]]:
-        """Yield (action, unit) for each unit that systemd starts or stops with a unit: ``verb`` is start or stop.
-
-        Of the loaded units: a stopped one is running now, and a started one is not (systemd.unit(5)).
-        """
-        # All (action, unit) so far, and by action the units whose relations have not been followed yet.
-        reached, waiting = {(verb, unit_name(name))}, {verb: {unit_name(name)}}
+        """Yield (action, unit) for each unit that systemd starts or stops with a unit: ``verb`` is start or stop."""
+        # By action, all units so far, and those whose relations have not been followed yet.
+        reached, waiting = {"start": set[str](), "stop": set[str]()}, {verb: {unit_name(name)}}
+        reached[verb].add(unit_name(name))
         while waiting:
             action, names = waiting.popitem()
-            pulled: dict[str, set[str]] = {"start": set(), "stop": set()}
-            for unit in self._related(sorted(names)):
-                for relation, effect in PULLS[action].items():
-                    pulled[effect].update(unit.get(relation, "").split())
-            for effect, units in pulled.items():
-                new = {unit for unit in units if (effect, unit) not in reached and not unit.endswith(WITHOUT_PROCESSES)}
-                reached |= {(effect, unit) for unit in new}
-                concerned = {
-                    unit["Id"]
-                    for unit in self._related(sorted(new))
-                    if unit["LoadState"] == "loaded" and is_running(unit) is (effect == "stop")
-                }
-                if concerned:
-                    waiting.setdefault(effect, set()).update(concerned)
-                    yield from ((effect, unit) for unit in sorted(concerned))
+            for effect, pulled in self._pulled(names, action).items():
+                new = {unit for unit in pulled - reached[effect] if not unit.endswith(WITHOUT_PROCESSES)}
+                reached[effect] |= new
+                if changing := self._changing(new, effect):
+                    waiting.setdefault(effect, set()).update(changing)
+                    yield from ((effect, unit) for unit in sorted(changing))
+
+    def _pulled(self, names: Iterable[str], action: str) -> dict[str, set[str]]:
+        """Return effect → the units that start or stop when others do, by their relations (systemd.unit(5))."""
+        pulled: dict[str, set[str]] = {"start": set(), "stop": set()}
+        for unit in self._related(sorted(names)):
+            for relation, effect in PULLS[action].items():
+                pulled[effect].update(unit.get(relation, "").split())
+        return pulled
+
+    def _changing(self, names: Iterable[str], effect: str) -> set[str]:
+        """Return the loaded units whose state an effect changes: one to stop is running now, one to start is not."""
+        loaded = [unit for unit in self._related(sorted(names)) if unit["LoadState"] == "loaded"]
+        return {unit["Id"] for unit in loaded if is_running(unit) is (effect == "stop")}
 
     def _related(self, names: Sequence[str]) -> list[Mapping[str, str]]:
         """Return the state and the relations of units; nothing without a manager."""

@@ -118,25 +118,31 @@ class WholeDirectory(NamedTuple):
         ``contents`` are by the names of the files, None for a removal. Errors without the change do not count. The
         copies are in a ``temporary_directory``.
         """
-        # Errors with the changes, less those that the program reports without them, are the changes' own.
         # The temporary files of a killed run are left out: they are removed before a file is written.
         present = [path.name for path in listing.matching(self.path) if not path.name.endswith(files.TEMPORARY_SUFFIX)]
-        unchanged_names = [name for name in present if name not in contents]
         with temporary_directory() as root:
-            errors = self._read(f"{root}/new", contents, unchanged_names)
-            present_errors = self._read(f"{root}/old", {}, present) if errors else {}
-            # A second time without the files that have errors already.
-            if broken := {name for name in unchanged_names if _names(f"{self.path}/{name}", "\n".join(present_errors))}:
-                # At a file that is broken already, a program may end before it reports an error of a new content.
-                unchanged_names, present = (
-                    [name for name in names if name not in broken] for names in (unchanged_names, present)
-                )
-                errors = self._read(f"{root}/rest", contents, unchanged_names)
-                present_errors = self._read(f"{root}/old-rest", {}, present) if errors else {}
-            if new := {line: None for line in errors if line not in present_errors}:
-                text, involved = "; ".join(new), self._involved(root, contents, unchanged_names, set(new))
+            errors, present_errors = self._errors_after_and_before(f"{root}/all", contents, present)
+            # At a file that is broken already, a program may end before it reports an error of a new content.
+            if broken := self._broken(present, contents, present_errors):
+                present = [name for name in present if name not in broken]
+                errors, present_errors = self._errors_after_and_before(f"{root}/rest", contents, present)
+            if new := [line for line in errors if line not in present_errors]:
+                text, unchanged_names = "; ".join(new), [name for name in present if name not in contents]
+                involved = self._involved(root, contents, unchanged_names, set(new))
                 more = ", ".join(path for path in involved if not _names(path, text))
                 raise ResourceError(f"{text} (together with {more})" if more else text)
+
+    def _errors_after_and_before(
+        self, root: str, contents: Mapping[str, bytes | None], present: Iterable[str]
+    ) -> tuple[dict[str, None], dict[str, None]]:
+        """Return the errors with the new contents beside the other ``present`` files, and those without a change."""
+        errors = self._read(f"{root}/new", contents, [name for name in present if name not in contents])
+        return errors, self._read(f"{root}/old", {}, present) if errors else {}
+
+    def _broken(self, present: Iterable[str], contents: Mapping[str, bytes | None], errors: Iterable[str]) -> set[str]:
+        """Return the ``present`` files without a new content that errors are about."""
+        text = "\n".join(errors)
+        return {name for name in present if name not in contents and _names(f"{self.path}/{name}", text)}
 
     def _involved(
         self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], errors: set[str]

@@ -90,30 +90,32 @@ class Provider(BaseProvider):
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
         """Bring a group to its declared state: install choices, remove others, and select one, which makes the links.
 
-        A choice is installed again if it differs; all are if the link of the group is new.
+        A choice is installed again if it differs; all are if the link of the group is new: the program changes both by
+        another installation.
         """
-        present = is_ or {"choices": {}}
+        present, choices = is_ or {"choices": {}}, should.get("choices") or {}
         link = should.get("link") or present.get("link")
-        choices = should.get("choices") or {}
         installed = {path: choice for path, choice in choices.items() if choice != "absent"}
         if link is None or (is_ is None and not installed):
             raise ResourceError(NO_GROUP)
-        moved = should.get("link") not in {None, present.get("link")}
-        # The program changes a choice, or the group's link, by another installation of it.
-        anew = {path: present["choices"][path] for path in present["choices"] if moved} | {
-            path: installed[path] for path in installed if moved or path in _differing(present["choices"], installed)
-        }
-        for path, choice in anew.items():
+        if should.get("link") in {None, present.get("link")}:
+            differing = _differing(present["choices"], installed)
+            changed = {path: choice for path, choice in installed.items() if path in differing}
+        else:
+            changed = present["choices"] | installed
+        for path, choice in changed.items():
             present_slaves = present["choices"].get(path, {}).get("slaves", {})
-            slaves = choice.get("slaves", present_slaves)
-            words = [
-                word for slave, target in slaves.items() for word in ("--slave", target["link"], slave, target["path"])
-            ]
-            self.tool("--quiet", "--install", link, name, path, str(choice["priority"]), *words)
+            self._install(name, link, path, {"slaves": present_slaves, **choice})
         for path in choices.keys() - installed.keys():
             if path in present["choices"]:
                 self.tool("--quiet", "--remove", name, path)
         self._select(name, should)
+
+    def _install(self, name: str, link: str, path: str, choice: Mapping[str, Any]) -> None:
+        """Install a choice of a group with its slave links, or change the installed one."""
+        slaves = choice["slaves"].items()
+        words = [word for slave, target in slaves for word in ("--slave", target["link"], slave, target["path"])]
+        self.tool("--quiet", "--install", link, name, path, str(choice["priority"]), *words)
 
     def _select(self, name: str, should: Mapping[str, Any]) -> None:
         """Select the declared choice of a group, or else the present one again, which mends a broken link."""

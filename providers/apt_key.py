@@ -83,24 +83,26 @@ class Provider(SimpleProvider):
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the reasons for a failure of ``set``: the source lacks the key, or a file cannot be written.
-
-        A key is removed from each file that contains it; a mount point can be neither replaced nor removed.
-        """
+        """Yield the reasons for a failure of ``set``: the source lacks the key, or a file cannot be written."""
         added = prerequisites.present(changes)
         missing = list(prerequisites.missing_program(None, "gpg", needs="Package[gpg]"))
         for name, should in added.items():
             yield from ((name, problem) for problem in missing or self._refusal(name, should))
         yield from prerequisites.written_in_place({name: str(TRUSTED / f"{name}.asc") for name in added})
-        removed = [name for name in changes if name not in added]
-        mounted = files.mount_points() if removed else ()
-        for path in (file for file in _files() if str(file) in mounted):
+        if removed := {name: should for name, should in changes.items() if name not in added}:
+            yield from self._unchangeable(removed)
+
+    def _unchangeable(self, removed: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield a problem for each removed key in a file that is a mount point, neither to be replaced nor removed."""
+        mounted = files.mount_points()
+        for path in [path for path in _files() if str(path) in mounted]:
             with _home() as home:
                 present = [key.fingerprint for key in self._list(home, path)]
-            for name in removed:
+            for name, should in removed.items():
                 rest = [fingerprint for fingerprint in present if not fingerprint.endswith(name)]
                 if present and not rest:
-                    yield from prerequisites.kept_by_mounts({name: changes[name]}, {name: str(path)}.__getitem__)
+                    problems = prerequisites.kept_by_mounts({str(path): should})
+                    yield from ((name, problem) for _, problem in problems)
                 elif rest != present:
                     yield from prerequisites.written_in_place({name: str(path)})
 

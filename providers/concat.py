@@ -8,7 +8,7 @@ import stat
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites, protected_file, validate_cmd
+from lib import file_trees, prerequisites, protected_file, validate_cmd
 from lib.backups import Backups
 from lib.sensitive import READABLE, refused_secrets, reveal, secret_attributes, shown_by_mode
 from resource_api import BaseProvider, Problem, ResourceError, files
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: The most bytes of all fragments together.
 LARGEST = 16 << 20
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NUMBER = re.compile(r"\d+")
 #: The attributes whose texts are in the file.
 MADE_OF = ("header", "separator")
@@ -120,24 +119,19 @@ def _fragments(should: Mapping[str, Any]) -> list[str]:
     if not isinstance(source, str):
         return list(source)
     patterns = _listed(should.get("matches") or "*")
-    with files.Directories() as directories:
-        fd = os.open(".", DIRECTORY, dir_fd=directories.reach(source).fd)
-        try:
-            names = [
-                name
-                for name in sorted(os.listdir(fd))  # noqa: PTH208 - an open directory
-                if not name.startswith(".")
-                and not name.endswith("~")
-                and any(fnmatch(name, pattern) for pattern in patterns)
-                and not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
-            ]
-        finally:
-            os.close(fd)
+    with files.Directories() as directories, file_trees.opened(directories.reach(source).fd) as fd:
+        candidates = [name for name in sorted(os.listdir(fd)) if _is_fragment(name, patterns)]  # noqa: PTH208 - an open directory
+        names = [name for name in candidates if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)]
     if not names:
         raise ResourceError(f"there is no fragment in {source}")
     if should.get("order") == "numeric":
         names.sort(key=lambda name: int(number[0]) if (number := NUMBER.match(name)) else -1)
     return [f"{source.rstrip('/')}/{name}" for name in names]
+
+
+def _is_fragment(name: str, patterns: list[str]) -> bool:
+    """Return whether a file is a fragment, by its name: neither hidden nor an editor's backup, and of a pattern."""
+    return not name.startswith(".") and not name.endswith("~") and any(fnmatch(name, pattern) for pattern in patterns)
 
 
 def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: Any) -> None:

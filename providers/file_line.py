@@ -111,13 +111,14 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
         if should is None:
             lines.delete(numbers)
             continue
-        line = _text(should["line"]) or ""
+        line, multiple = _text(should["line"]) or "", should.get("multiple")
+        present = {lines[number] for number in numbers}
+        if len(present) > 1 and line not in present and not multiple:
+            msg = f"{len(numbers)} lines match '{match}'; with multiple: true all of them are replaced"
+            raise ResourceError(msg)
         if not numbers:
             lines.insert(line_places.place(lines, should), line)
-        elif should.get("multiple") or all(lines[number] != line for number in numbers):
-            if len({lines[number] for number in numbers}) > 1 and not should.get("multiple"):
-                msg = f"{len(numbers)} lines match '{match}'; with multiple: true all of them are replaced"
-                raise ResourceError(msg)
+        elif multiple or line not in present:
             for number in numbers:
                 lines[number] = line
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Resource
 
     Name = tuple[str, str]
-
+    #: (name, whether IPv6) → the number of the first line that answers, and its address.
+    FirstAnswers = dict[tuple[str, bool], tuple[int, str]]
 FILE = "/etc/hosts"
 #: Which services the resolver asks.
 SWITCH = "/etc/nsswitch.conf"
@@ -162,25 +163,27 @@ def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | Non
     The resolver takes the first line with a name, for IPv4 and IPv6 each. (With ``multi on`` in host.conf(5) it returns
     the addresses of later lines too, after that one.)
     """
-    present = {name: should for name, should in states.items() if should is not None}
-    declared = {name: _declared_names({**should, "name": name}) for name, should in present.items()}
-    #: (name, whether IPv6) → the number of the first line that answers, and its address.
-    first: dict[tuple[str, bool], tuple[int, str]] = {}
-    relevant = {name for names in declared.values() for name in names}
-    for number, line in enumerate(lines) if declared else ():
+    waiting = {name: {**should, "name": name} for name, should in states.items() if should is not None}
+    relevant = {name for should in waiting.values() for name in _declared_names(should)}
+    first: FirstAnswers = {}
+    for number, line in enumerate(lines) if waiting else ():
         # Without this test, parsing all lines of a long list would take twice as long as the edit.
         if relevant.isdisjoint(line.partition("#")[0].lower().split()) or (host := parse_line(line)) is None:
             continue
-        name, ip = host["name"].lower(), host["ip"]
-        for key, answer in _answers(host):
-            first.setdefault(key, (number, answer))
-        should = declared.get(name)
-        if should is not None and _is_of_family(line, present[name]):
-            answers = [(*first[alias, ":" in ip], alias) for alias in should if (alias, ":" in ip) in first]
-            earlier = min((answer for answer in answers if answer[1] != ip), default=None)
-            if earlier is not None:
+        for key, address in _answers(host):
+            first.setdefault(key, (number, address))
+        should = waiting.get(host["name"].lower())
+        if should is not None and _is_of_family(line, should):
+            if earlier := _earlier_answer(_declared_names(should), host["ip"], first):
                 yield number, earlier[0], f"gives '{earlier[2]}' the address {earlier[1]}"
-            del declared[name]
+            del waiting[host["name"].lower()]
+
+
+def _earlier_answer(names: Iterable[str], ip: str, first: FirstAnswers) -> tuple[int, str, str] | None:
+    """Return (line number, address, name) of the first answer for one of ``names`` that is not ``ip``, or None."""
+    keys = [(name, ":" in ip) for name in names]
+    answers = [(*first[key], key[0]) for key in keys if key in first and first[key][1] != ip]
+    return min(answers, default=None)
 
 
 def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
@@ -190,8 +193,7 @@ def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
     counts.
     """
     rows: dict[str, Resource] = {}
-    #: (name, whether IPv6) → the number of the first line that answers, and its address.
-    first: dict[tuple[str, bool], tuple[int, str]] = {}
+    first: FirstAnswers = {}
     for number, line in enumerate(lines):
         host = parse_line(files.printable(line))
         if host is None:

@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 
     number: int
     value: int
-    more: Sequence[int] = ()
+    more: list[int]
     doubt: str = ""
 
 
@@ -143,22 +143,29 @@ def edit(
     added: list[tuple[int, Sequence[str]]] = []
     for key, settings in present.items():
         should = states[key]
-        changed = settings if should is None else settings[-1:]
-        if doubt := next((line.doubt for line in changed if line.doubt), ""):
-            raise ResourceError(f"{doubt}; write it without indentation or in one line")
-        removed += [number for line in changed for number in line.more]
         if should is None:
-            removed += [line.number for line in settings]
+            _check_clear(settings)
+            removed += [number for setting in settings for number in (setting.number, *setting.more)]
         else:
-            first, *more = _written(texts, settings[-1], should, syntax)
-            lines[settings[-1].number] = first
-            added.append((settings[-1].number + 1, more))
+            last = settings[-1]
+            _check_clear([last])
+            first, *more = _written(texts, last, should, syntax)
+            lines[last.number] = first
+            removed += last.more
+            added.append((last.number + 1, more))
     _replace_lines(lines, removed, added)
     for key, should in states.items():
         if should is None and key in present:
             _remove_if_empty(lines, key[0], syntax)
         elif should is not None and key not in present:
             _add(lines, key, should, syntax)
+
+
+def _check_clear(settings: Iterable[Setting]) -> None:
+    """Raise ``ResourceError`` for a setting whose last line is unclear, before it is changed."""
+    for setting in settings:
+        if setting.doubt:
+            raise ResourceError(f"{setting.doubt}; write it without indentation or in one line")
 
 
 def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = UNKNOWN) -> dict[Key, list[Setting]]:
@@ -169,21 +176,19 @@ def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = U
         names_by_section.setdefault(section, set()).add(setting)
     settings: dict[Key, list[Setting]] = {}
     section, names = "", names_by_section.get("", set())
-    owner: list[Setting] = []
-    more: list[int] = []
+    current: Setting | None = None
     for number, line in enumerate(ini_lines.classify(texts, syntax.dialect)):
         if line.kind == "header":
             section = syntax.section(ini_lines.section(texts[number]))
             names = names_by_section.get(section, set())
         elif line.kind == "setting":
-            owner, more = [], []
+            current = None
             if names and (parsed := _parse(texts[number], names, syntax)):
-                owner = settings.setdefault((section, parsed[0]), [])
-                owner.append(Setting(number, parsed[1], doubt=line.doubt))
-        elif line.kind == "more" and owner:
-            if not more:
-                owner[-1] = owner[-1]._replace(more=more)
-            more.append(number)
+                name, value = parsed
+                current = Setting(number, value, [], line.doubt)
+                settings.setdefault((section, name), []).append(current)
+        elif line.kind == "more" and current is not None:
+            current.more.append(number)
     return {key: settings[form] for key, form in forms.items() if form in settings}
 
 
@@ -270,7 +275,7 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
     section, setting = key
     texts = list(lines)
     kinds = ini_lines.classify(texts, syntax.dialect)
-    new = Setting(0, -1)
+    new = Setting(0, -1, [])
     bounds = _range(texts, section, kinds, syntax)
     if bounds is None:
         if texts and texts[-1].strip():

@@ -125,28 +125,34 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Edit the lines of /etc/locale.gen: list locales, and remove the lines of those whose state is None.
-
-    Most lines are comments with a supported locale, which lose their ``#`` or get it back.
-    """
-    supported = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)} if os.path.exists(SUPPORTED) else set()  # noqa: PTH110 - a text
+    """Edit the lines of /etc/locale.gen: list locales, and remove the lines of those whose state is None."""
     for name, should in states.items():
-        new = None if should is None else f"{name} {_charset(name, should)}"
         numbers = [number for number, line in enumerate(lines) if (_entry(line) or ("",))[0] == name]
-        comments = [number for number, line in enumerate(lines) if new and line.lstrip("# \t").split() == new.split()]
-        if new is not None and (numbers or comments):
-            first = (numbers or comments)[0]
-            if _entry(lines[first]) != tuple(new.split()):
-                lines[first] = new
-            numbers = [number for number in numbers if number != first]
-        elif new is not None:
-            lines.append(new)
-        for number in reversed(numbers):
-            text = " ".join(lines[number].split())
-            if new is None and text in supported:
-                lines[number] = f"# {text}"
-            else:
-                del lines[number]
+        if should is None:
+            _unlist(lines, numbers)
+        else:
+            _list(lines, numbers, (name, str(_charset(name, should))))
+
+
+def _list(lines: files.Lines, numbers: list[int], entry: tuple[str, str]) -> None:
+    """Give a locale one line: of its present ones, ``numbers``, the first, or else a comment with it, or a new one."""
+    comments = [number for number, line in enumerate(lines) if line.lstrip("# \t").split() == list(entry)]
+    first = next(iter(numbers + comments), None)
+    if first is None:
+        lines.append(" ".join(entry))
+    elif _entry(lines[first]) != entry:
+        lines[first] = " ".join(entry)
+    lines.delete(numbers[1:])
+
+
+def _unlist(lines: files.Lines, numbers: list[int]) -> None:
+    """Remove the lines of a locale; one that the system supports becomes a comment again, as most lines are."""
+    supported = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)}
+    texts = {number: " ".join(lines[number].split()) for number in numbers}
+    for number, text in texts.items():
+        if text in supported:
+            lines[number] = f"# {text}"
+    lines.delete(number for number, text in texts.items() if text not in supported)
 
 
 def _entry(line: str) -> tuple[str, str] | None:

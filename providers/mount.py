@@ -135,19 +135,21 @@ class Provider(BaseProvider):
 
         New options are set by a remount; for another device or type the file system is unmounted first.
         """
-        name, mounted = entry["name"], entry["name"] in files.mount_points()
+        name = entry["name"]
         if entry["ensure"] == "unmounted":
             self._unmount(name)
-        elif entry["ensure"] == "mounted":
-            _check_mount_point(name)
+        if entry["ensure"] != "mounted":
+            return
+        _check_mount_point(name)
+        if name in files.mount_points():
             differ = {key for key in ("device", "fstype", "options") if (present or {}).get(key) != entry[key]}
-            anew = bool(present and differ - {"options"}) or not entry["remounts"]
-            if mounted and differ and anew:
-                self._unmount(name)
-            if mounted and differ and not anew:
+            if not differ:
+                return
+            if entry["remounts"] and not (present and differ - {"options"}):
                 self.mount("--options-mode", "ignore", "-o", f"remount,{entry['options']}", "--", name)
-            elif not mounted or differ:
-                self.mount("-t", entry["fstype"], "-o", entry["options"], "--", entry["device"], name)
+                return
+            self._unmount(name)
+        self.mount("-t", entry["fstype"], "-o", entry["options"], "--", entry["device"], name)
 
     def _unmount(self, name: str) -> None:
         """Unmount all file systems at a mount point, which may cover each other.

@@ -75,21 +75,27 @@ class Provider(BaseProvider):
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Edit or remove each file; a link to another program's file is replaced by a file with the same values."""
-        for path, change in changes.items():
-            with context.processing(path, change.is_, change.should), file_parts.described(path):
-                if change.should["ensure"] == "absent":
+        for path, (is_, should) in changes.items():
+            with context.processing(path, is_, should), file_parts.described(path):
+                if should["ensure"] == "absent":
                     with files.Batch() as batch:
                         batch.remove(path)
-                elif _managed(path):
-                    lines = files.read_lines(path)
-                    # Without its comments, which say that another program manages it: now we do.
-                    lines.delete([number for number, line in enumerate(lines) if not line.strip() or line[0] in "#;"])
-                    _edit(lines, change.should)
-                    files.replace(path, lines.content, mode=0o644)
-                elif change.is_ is None and not any(change.should.get(attribute) for attribute in KEYWORDS):
-                    files.replace(path, b"", mode=0o644)
                 else:
-                    file_parts.edit_file(path, partial(_edit, should=change.should))
+                    _write(path, is_, should)
+
+
+def _write(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+    """Edit a file, replace the link to one in /run, or make a file, perhaps an empty one."""
+    if _managed(path):
+        lines = files.read_lines(path)
+        # Without its comments, which say that another program manages it: now we do.
+        lines.delete([number for number, line in enumerate(lines) if not line.strip() or line[0] in "#;"])
+        _edit(lines, should)
+        files.replace(path, lines.content, mode=0o644)
+    elif is_ is None and not any(should.get(attribute) for attribute in KEYWORDS):
+        files.replace(path, b"", mode=0o644)
+    else:
+        file_parts.edit_file(path, partial(_edit, should=should))
 
 
 def _managed(path: str) -> str:
@@ -125,14 +131,16 @@ def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
         values = should.get(attribute)
         if values is None or values == present[attribute]:
             continue
-        value_lists = [[value] for value in values] if attribute == "nameservers" else [values] if values else []
-        texts = [" ".join([keywords[0], *words]) for words in value_lists]
-        numbers = [number for number, line in enumerate(lines) if _words(line)[:1] and _words(line)[0] in keywords]
+        if attribute == "nameservers":
+            texts = [f"{keywords[0]} {value}" for value in values]
+        else:
+            texts = [" ".join([keywords[0], *values])] if values else []
+        numbers = [number for number, line in enumerate(lines) if set(_words(line)[:1]) & set(keywords)]
         end = numbers[-1] + 1 if numbers else len(lines)
         for number, text in zip(numbers, texts, strict=False):
             lines[number] = text
-        for offset, text in enumerate(texts[len(numbers) :]):
-            lines.insert(end + offset, text)
+        for number, text in enumerate(texts[len(numbers) :], end):
+            lines.insert(number, text)
         lines.delete(numbers[len(texts) :])
 
 

@@ -8,7 +8,7 @@ import re
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import file_parts, listing, prerequisites
 from lib.sensitive import reveal
@@ -40,6 +40,15 @@ COMMA = re.compile(r"(?<!\\),")
 POSITION = re.compile(r"\S+:\d+:\d+: ")
 BLANK = re.compile(r"(\\.)|[ \t]+")
 ATTRIBUTES = ("user", "hosts", "runas", "commands", "nopasswd", "tags")
+
+
+class Rule(NamedTuple):
+    """A rule in a line; ``file`` is the name of its file in the directory, or empty for the main file."""
+
+    file: str
+    path: str
+    line: str
+    attributes: Mapping[str, Any]
 
 
 class Provider(BaseProvider):
@@ -159,10 +168,17 @@ def _read(path: str) -> str | None:
 
 
 def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield the name of each new text with a rule without effect, and a message about the later rule that counts.
+    """Yield the name of each new text with a rule without effect, and a message about the later rule that counts."""
+    rules = _rules_in_order(texts)
+    for number, rule in enumerate(rules):
+        for later in rules[number + 1 :] if rule.file in texts else ():
+            if later.path != rule.path and (effect := _effect(rule.attributes, later.attributes)):
+                message = f"{later.path} comes after it and has '{listing.cut(later.line)}', which counts: {effect}"
+                yield rule.file, message
 
-    sudo takes the last rule that matches; files are read in the order of their names.
-    """
+
+def _rules_in_order(texts: Mapping[str, str | None]) -> list[Rule]:
+    """Return all rules, with new texts of files, in the order of the files' names: sudo takes the last that matches."""
     paths = {path.name: path for path in listing.matching(DIRECTORY) if NAME.fullmatch(path.name)}
     lines = []
     for name in sorted({*paths, *texts}):
@@ -172,11 +188,7 @@ def _overridden(texts: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     with suppress(OSError):
         rest = INCLUDE.split(_read(MAIN) or "", maxsplit=1)[1:]
         lines += [("", MAIN, line) for line in "".join(rest).split("\n")]
-    rules = [(name, path, line.strip(), rule) for name, path, line in lines if (rule := _parse(line))]
-    for number, (name, file, _, rule) in enumerate(rules):
-        for _, path, line, later in rules[number + 1 :] if name in texts else ():
-            if path != file and (effect := _effect(rule, later)):
-                yield name, f"{path} comes after it and has '{listing.cut(line)}', which counts: {effect}"
+    return [Rule(name, path, line.strip(), rule) for name, path, line in lines if (rule := _parse(line))]
 
 
 def _effect(rule: Mapping[str, Any], later: Mapping[str, Any]) -> str:

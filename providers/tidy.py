@@ -9,6 +9,7 @@ import time
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any
 
+from lib import file_trees
 from lib.imperative import ImperativeProvider
 from lib.sensitive import refused_secrets
 from resource_api import Problem, ResourceError, SideEffect, files
@@ -23,7 +24,6 @@ UNITS = "bkmgt"
 SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 #: The most directories within each other that are tidied; each one is held open.
 DEEPEST = 100
-DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Provider(ImperativeProvider):
@@ -87,14 +87,9 @@ class _Tidying:
     def _visit_all(self, path: str) -> None:
         """Visit a directory and, as declared, those below it on the same mount; a missing one has nothing to remove."""
         try:
-            with files.Directories() as directories:
-                top = directories.reach(path)
-                self._mount = files.mount_id(top.fd)
-                fd = os.open(".", DIRECTORY, dir_fd=top.fd)
-            try:
+            with files.Directories() as directories, file_trees.opened(directories.reach(path).fd) as fd:
+                self._mount = files.mount_id(fd)
                 self._visit(fd, path, 0)
-            finally:
-                os.close(fd)
         except FileNotFoundError:
             return
         except NotADirectoryError:
@@ -124,31 +119,30 @@ class _Tidying:
 
     def _examine(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
         """Remove an entry of an open directory if it matches; return whether it is gone, or would be if removed."""
-        if stat.S_ISDIR(status.st_mode):
-            if depth >= self._depth:
-                return False
-            fd = os.open(name, DIRECTORY, dir_fd=directory)
-            try:
-                # A directory of the same filesystem may be mounted there.
-                if files.mount_id(fd) != self._mount:
-                    return False
-                empty = os.path.samestat(os.fstat(fd), status) and self._visit(fd, path, depth + 1)
-            finally:
-                os.close(fd)
-            # Looking into a directory changes the time of its last access.
-            old = self._before is None or status.st_mtime <= self._before
-            if not (empty and old and self._directories) or self.count >= self._most:
-                return False
-            if self._remove:
-                os.rmdir(name, dir_fd=directory)
-        elif not self._selects(name, status):
+        is_directory = stat.S_ISDIR(status.st_mode)
+        if not (self._empties(directory, name, status, path, depth) if is_directory else self._selects(name, status)):
             return False
+        if self._remove and is_directory:
+            os.rmdir(name, dir_fd=directory)
         elif self._remove:
             os.unlink(name, dir_fd=directory)
         self.count += 1
         self.size += status.st_size if stat.S_ISREG(status.st_mode) else 0
         self.paths.append(path)
         return True
+
+    def _empties(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
+        """Visit a directory in an open one; return whether it is then empty and old, and to be removed too."""
+        if depth >= self._depth:
+            return False
+        with file_trees.opened(directory, name) as fd:
+            # A directory of the same filesystem may be mounted there.
+            if files.mount_id(fd) != self._mount:
+                return False
+            empty = os.path.samestat(os.fstat(fd), status) and self._visit(fd, path, depth + 1)
+        # Looking into a directory changes the time of its last access.
+        old = self._before is None or status.st_mtime <= self._before
+        return empty and old and self._directories and self.count < self._most
 
     def _selects(self, name: str, status: os.stat_result) -> bool:
         """Return whether a file will be removed: its name matches, and it is old or large enough."""

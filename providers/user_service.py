@@ -85,22 +85,26 @@ class Provider(ServiceProvider):
         try:
             for name, (is_, should) in changes.items():
                 with context.updating(name):
-                    units = _units(name[1])
-                    self._start_manager(name[1], units, is_ or {}, should)
-                    unit = units.current(name[0])
-                    if units.set_enable(name[0], unit, should):
-                        written[name[1]] = units
-                    if should.get("ensure") == "running" and not units.answers():
-                        msg = f"the service manager of '{name[1]}' does not run: declare 'linger: true', or log in"
-                        raise ResourceError(msg)
-                    if units.set_ensure(name[0], unit, should):
-                        self.started.add(name)
-                    if should.get("linger") is False and (is_ or {}).get("linger"):
-                        self._end_lingering(name[1], units)
+                    self._change(name, is_ or {}, should, written)
         finally:
             for units in written.values():
                 if units.answers():
                     units.systemctl("daemon-reload")
+
+    def _change(self, name: Name, is_: Mapping[str, Any], should: Mapping[str, Any], written: dict[str, Units]) -> None:
+        """Change one unit; its manager is added to ``written``, by user, as soon as a unit file has changed."""
+        unit_name, user = name
+        units = _units(user)
+        self._start_manager(user, units, is_, should)
+        unit = units.current(unit_name)
+        if units.set_enable(unit_name, unit, should):
+            written[user] = units
+        if should.get("ensure") == "running" and not units.answers():
+            raise ResourceError(f"the service manager of '{user}' does not run: declare 'linger: true', or log in")
+        if units.set_ensure(unit_name, unit, should):
+            self.started.add(name)
+        if should.get("linger") is False and is_.get("linger"):
+            self._end_lingering(user, units)
 
     def _start_manager(self, user: str, units: Units, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
         """Enable lingering of a user as declared, and start the user's service manager if it should then run.
