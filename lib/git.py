@@ -226,12 +226,13 @@ class WorkingCopy(NamedTuple):
         # ``# branch.head main``, and ``# branch.oid COMMIT``: git-status(1).
         heads = dict(record[2:].split(" ", 1) for record in records if record[:2] == "# ")
         source = self.ask("config", "--local", "--get", "remote.origin.url").stdout.removesuffix("\n")
-        attributes: dict[str, Any] = {"modified": list(_changed(records))[:MOST_NAMES]}
-        attributes["outdated_submodules"] = list(self._outdated_submodules())[:MOST_NAMES]
-        attributes |= {"source": source} if source else {}
-        if (branch := heads.get("branch.head", "(")) and branch[0] != "(":
-            attributes["branch"] = branch
-        return attributes | ({"revision": oid} if (oid := heads.get("branch.oid", "(initial)")) != "(initial)" else {})
+        attributes = {"source": source, "branch": heads.get("branch.head", ""), "revision": heads.get("branch.oid", "")}
+        return {
+            "modified": list(_changed(records))[:MOST_NAMES],
+            "outdated_submodules": list(self._outdated_submodules())[:MOST_NAMES],
+            # Without those that are missing, and ``(detached)`` and ``(initial)``.
+            **{name: text for name, text in attributes.items() if text and (name == "source" or text[0] != "(")},
+        }
 
     def _outdated_submodules(self) -> Iterator[str]:
         """Yield the paths of submodules that are not initialized, or not at the commit's revision of them."""
@@ -313,12 +314,19 @@ def _git_directories(path: str) -> Iterator[str]:
 
     There ``.git`` is a file with ``gitdir: PATH``; that directory of a worktree has a file ``commondir`` with another.
     """
-    yield (directory := f"{path}/.git")
-    for name, start in (("", "gitdir: "), ("/commondir", "")):
-        with suppress(OSError):  # a directory, or nothing
-            text = files.read(f"{directory}{name}", LONGEST).decode("utf-8", "surrogateescape")
-            base = path if start else directory
-            yield (directory := os.path.normpath(os.path.join(base, text.removeprefix(start).rstrip("\n"))))  # noqa: PTH118 - text
+    directory = f"{path}/.git"
+    yield directory
+    with suppress(OSError):  # a directory, or nothing
+        directory = _directory_in(directory, path)
+        yield directory
+    with suppress(OSError):
+        yield _directory_in(f"{directory}/commondir", directory)
+
+
+def _directory_in(file: str, base: str) -> str:
+    """Return the directory that a file of git contains, relative to ``base``. Raise ``OSError``."""
+    text = files.read(file, LONGEST).decode("utf-8", "surrogateescape").removeprefix("gitdir: ")
+    return os.path.normpath(os.path.join(base, text.rstrip("\n")))  # noqa: PTH118 - text
 
 
 def _changed(records: list[str]) -> Iterator[str]:

@@ -68,14 +68,8 @@ def paths(config: Mapping[str, Any]) -> Paths:
     by_name = last_variable is not None and last_variable[2] != "id"
     listing = config.get("list") or collection
     read = config.get("read") or (member if by_name else None)
-    requests = [
-        Request(*(config.get(key) or default).split(" ", 1))
-        for key, default in (
-            ("create", f"POST {collection}"),
-            ("update", f"PATCH {member}"),
-            ("delete", f"DELETE {member}"),
-        )
-    ]
+    defaults = {"create": f"POST {collection}", "update": f"PATCH {member}", "delete": f"DELETE {member}"}
+    requests = [Request(*(config.get(key) or default).split(" ", 1)) for key, default in defaults.items()]
     parents = tuple(dict.fromkeys(VARIABLE.findall(listing)))
     own_names = _own_names([read or "", *(request.path for request in requests)], parents)
     return Paths(parents, frozenset({"name", *own_names}), listing, read, *requests)

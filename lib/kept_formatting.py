@@ -84,8 +84,7 @@ def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
 def _same(document: Any, expected: Any) -> bool:
     """Return whether a document has the expected content, with the same data types."""
     # Python's own comparison takes 1, 1.0 and True for equal.
-    texts = (json.dumps(value, sort_keys=True) for value in (plain(document, LARGEST_FILE), expected))
-    return next(texts) == next(texts)
+    return json.dumps(plain(document, LARGEST_FILE), sort_keys=True) == json.dumps(expected, sort_keys=True)
 
 
 def apply(document: Any, values: Mapping[KeyPath, Any], convert: Callable[[Any, Any], Any]) -> None:

@@ -295,19 +295,17 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration as it is. Raise ``ResourceError`` for files of TLS that its ``sslmode`` would ignore."""
-    if config["sslmode"] in {"disable", "prefer"}:
-        for name in ("ca_file", "cert_file", "key_file"):
-            if config.get(name) is not None:
-                raise ResourceError(f"{name} is for sslmode require, verify-ca or verify-full, not {config['sslmode']}")
-    return config
-
-
 class ServerProvider(BaseProvider):
     """The base class of the providers of one server."""
 
-    check_config = staticmethod(_checked)
+    def check_config(self, _context: Context, config: dict[str, Any]) -> dict[str, Any]:
+        """Return the configuration. Raise ``ResourceError`` for files of TLS that its ``sslmode`` would ignore."""
+        if config["sslmode"] in {"disable", "prefer"}:
+            for name in ("ca_file", "cert_file", "key_file"):
+                if config.get(name) is not None:
+                    msg = f"{name} is for sslmode require, verify-ca or verify-full, not {config['sslmode']}"
+                    raise ResourceError(msg)
+        return config
 
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
         """Keep the server's configuration."""

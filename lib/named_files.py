@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from resource_api import CannotList, ResourceError, files
@@ -16,27 +17,33 @@ Value = TypeVar("Value")
 NO_FILE = (FileNotFoundError, NotADirectoryError)
 
 
+@contextmanager
+def reported(context: Context, path: str) -> Iterator[None]:
+    """Report an error of the block as the failure of ``path``, so that other files are still changed."""
+    try:
+        yield
+    except (OSError, ResourceError) as error:
+        context.failed(path, message=files.describe_error(error, path))
+
+
 def read_each(
     context: Context,
     names: Collection[str] | None,
     unlisted: str,
-    read: Callable[[files.Directories, str], Value],
-    missing: type[OSError] | tuple[type[OSError], ...] = FileNotFoundError,
+    read: Callable[[files.Directories, str], Value | None],
+    missing: tuple[type[OSError], ...] = (FileNotFoundError,),
 ) -> Iterator[tuple[str, Value]]:
     """Yield (path, value of ``read``) of each path in ``names``, for the ``get`` of a type whose resources are files.
 
-    A path is no resource if ``read`` raises ``missing``; any other error fails it alone. Raise ``CannotList`` with the
-    message ``unlisted`` if ``names`` is None.
+    A path is no resource if ``read`` raises ``missing`` or returns None; any other error fails it alone. Raise
+    ``CannotList`` with the message ``unlisted`` if ``names`` is None.
     """
     if names is None:
         raise CannotList(unlisted)
     with files.Directories() as directories:
         for path in names:
-            try:
+            value: Value | None = None
+            with reported(context, path), suppress(*missing):
                 value = read(directories, path)
-            except missing:
-                continue
-            except (OSError, ResourceError) as error:
-                context.failed(path, message=files.describe_error(error, path))
-            else:
+            if value is not None:
                 yield path, value

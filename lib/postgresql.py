@@ -169,21 +169,18 @@ def _reason(stderr: str) -> str:
     return "; ".join(texts)
 
 
-def _checked(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration as it is. Raise ``ResourceError`` for a password that psql would alter."""
-    password = config.get("password")
-    text = str(password.reveal()) if isinstance(password, Sensitive) else ""
-    if not text.isprintable():
-        raise ResourceError("the password is not one printable line")
-    if text.endswith(" "):
-        raise ResourceError("the password ends with a blank, which psql would leave out")
-    return config
-
-
 class ServerProvider(SimpleProvider):
     """The base class of the providers of one server."""
 
-    check_config = staticmethod(_checked)
+    def check_config(self, _context: Context, config: dict[str, Any]) -> dict[str, Any]:
+        """Return the configuration as it is. Raise ``ResourceError`` for a password that psql would alter."""
+        password = config.get("password")
+        text = str(password.reveal()) if isinstance(password, Sensitive) else ""
+        if not text.isprintable():
+            raise ResourceError("the password is not one printable line")
+        if text.endswith(" "):
+            raise ResourceError("the password ends with a blank, which psql would leave out")
+        return config
 
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
         """Keep the server's configuration."""

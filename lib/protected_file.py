@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, Any
 
-from lib.named_files import read_each
+from lib.named_files import read_each, reported
 from lib.path_attribute import directories_above
 from resource_api import Attribute, ResourceError, files
 
@@ -88,13 +88,11 @@ def write_all(
     """
     with files.Batch() as batch:
         for path, (is_, should) in changes.items():
-            try:
+            with reported(context, path):
                 if should.get("ensure") == "absent":
                     batch.remove(path)
                 else:
                     _write(batch, path, content(path, is_, should), should)
-            except (OSError, ResourceError) as error:
-                context.failed(path, message=files.describe_error(error, path))
             # The next one may be made of this one.
             for written, failure in batch.flush():
                 context.failed(written, message=files.describe_error(failure, written))

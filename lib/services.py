@@ -48,9 +48,8 @@ class ServiceProvider(BaseProvider):
 
     def preflight(self, context: Context, changes: Mapping[Any, Mapping[str, Any]]) -> Iterator[tuple[Any, Problem]]:
         """Yield a problem for each service that is to be running or enabled, and does not exist."""
-        started = [
-            name for name, should in changes.items() if {should.get("ensure"), should.get("enable")} & {"running", True}
-        ]
+        pairs = changes.items()
+        started = [name for name, should in pairs if should.get("ensure") == "running" or should.get("enable") is True]
         for resource in self.get(context, started):
             if resource.get("state") == NOT_FOUND:
                 name = self.name_of(resource)

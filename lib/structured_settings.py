@@ -145,10 +145,8 @@ class SettingsProvider(BaseProvider):
         text = _decode(path, content)
         document = self._document(path, text)
         # To remove a setting that is missing changes nothing.
-        missing = {key_path for key_path in values if find(document, key_path) is MISSING}
-        values = {
-            key_path: value for key_path, value in values.items() if value is not MISSING or key_path not in missing
-        }
+        missing = {key for key, value in values.items() if value is MISSING and find(document, key) is MISSING}
+        values = {key: value for key, value in values.items() if key not in missing}
         if not values:
             return content
         mark = MARK if content.startswith(MARK.encode()) else ""

@@ -204,40 +204,35 @@ class Units:
         except CommandError as error:
             log = self._log(name, began)
             # Without the message of systemctl, which only refers to the log.
-            outcome = (
-                f"{command_lines.quoted(error.argv)} returned {error.status}" if log and error.status else str(error)
-            )
-            raise ResourceError(f"{outcome}{log}") from error
+            short = f"{command_lines.quoted(error.argv)} returned {error.status}"
+            raise ResourceError(f"{short if log and error.status else error}{log}") from error
         [unit] = self.show([name])
         if unit["ActiveState"] == "failed" or unit["SubState"] == "auto-restart":
-            raise ResourceError(f"{name} was started and has failed{self._log(name, began) or self._empty_log(name)}")
-
-    def _empty_log(self, name: str) -> str:
-        """Return advice about a unit that failed in silence."""
-        manager = " --user" if self._user is not None else ""
-        return (
-            f"; it has written nothing into its log, 'systemctl{manager} status {unit_name(name)}' shows how it ended"
-        )
+            status = " ".join(["systemctl", *self._arguments(["status", unit_name(name)])])
+            silent = f"; it has written nothing into its log, '{status}' shows how it ended"
+            raise ResourceError(f"{name} was started and has failed{self._log(name, began) or silent}")
 
     def _log(self, name: str, began: int) -> str:
         """Return the unit's last log lines since the time ``began``, as the end of a message, or an empty text."""
         limits = (f"--since=@{began}", f"--lines={LINES}", "--output=cat", "--no-pager", "--quiet")
-        unit = unit_name(name)
-        which: Sequence[str] = (f"--unit={unit}",)
-        if self._user is not None:
-            # journald looks up the unit of a line's process; once that has ended, it finds another unit, or none.
-            arguments = ("show", "--property=ExecMainPID", "--value", "--", unit)
-            process = systemctl.attempt(*self._arguments(arguments), **self._options()).stdout.strip()
-            matches = (f"_SYSTEMD_USER_UNIT={unit}", f"_SYSTEMD_UNIT={unit}", f"_PID={process}")
-            # "+" means or, journalctl(1): none before the first.
-            which = [word for match in matches for word in ("+", f"_UID={self.uid}", match)][1:]
-        lines: list[str] = []
+        matches = self._log_matches(unit_name(name))
         for wait in LOG_WAITS:  # lines reach the journal with a delay
             time.sleep(wait)
-            result = journalctl.attempt(*limits, *which)
-            if lines := [line[:WIDTH] for line in result.stdout.splitlines()[-LINES:] if line.strip()]:
-                break
-        return f"; the end of its log: {'; '.join(line.strip() for line in lines)}" if lines else ""
+            output = journalctl.attempt(*limits, *matches).stdout
+            if lines := [line[:WIDTH].strip() for line in output.splitlines()[-LINES:] if line.strip()]:
+                return f"; the end of its log: {'; '.join(lines)}"
+        return ""
+
+    def _log_matches(self, unit: str) -> Sequence[str]:
+        """Return the arguments of ``journalctl`` for the lines of a unit."""
+        if self._user is None:
+            return (f"--unit={unit}",)
+        # journald looks up the unit of a line's process; once that has ended, it finds another unit, or none.
+        arguments = ("show", "--property=ExecMainPID", "--value", "--", unit)
+        process = systemctl.attempt(*self._arguments(arguments), **self._options()).stdout.strip()
+        matches = (f"_SYSTEMD_USER_UNIT={unit}", f"_SYSTEMD_UNIT={unit}", f"_PID={process}")
+        # "+" means or, journalctl(1): none before the first.
+        return [word for match in matches for word in ("+", f"_UID={self.uid}", match)][1:]
 
     def current(self, name: str) -> Mapping[str, str]:
         """Return the present state of a unit, as ``current_of`` does."""

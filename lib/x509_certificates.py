@@ -196,15 +196,14 @@ def _new_attributes(
 
     A host's certificate without alternative names gets its common name as one: clients look only there.
     """
-    requested: dict[str, Any] = (
-        {} if request is None else {"subject": subject(request.subject), "alt_names": alt_names(request)}
-    )
-    names = ("subject", "alt_names", "ca", "extended_key_usage")
-    attributes: dict[str, Any] = {
-        name: next((source[name] for source in (should, is_, requested) if source.get(name)), None) for name in names
-    }
-    # An empty value counts where it is declared.
-    attributes |= {name: should[name] for name in names if should.get(name) is not None}
+    requested: dict[str, Any] = {}
+    if request is not None:
+        requested = {"subject": subject(request.subject), "alt_names": alt_names(request)}
+    attributes: dict[str, Any] = {}
+    for name in ("subject", "alt_names", "ca", "extended_key_usage"):
+        # An empty value counts where it is declared.
+        declared = should.get(name)
+        attributes[name] = (is_.get(name) or requested.get(name) or None) if declared is None else declared
     parts = attributes["subject"] or {}
     attributes["subject"] = {part: parts[part] for part in (*PARTS, *(parts.keys() - PARTS)) if part in parts}
     if attributes["alt_names"] is None and not attributes["ca"] and HOST.fullmatch(parts.get("CN", "")):
@@ -260,10 +259,8 @@ def _extensions(
     if attributes["extended_key_usage"]:
         yield x509.ExtendedKeyUsage([_oid(USAGES, usage) for usage in attributes["extended_key_usage"]]), False
     if attributes["alt_names"]:
-        yield (
-            x509.SubjectAlternativeName([_general_name(name) for name in attributes["alt_names"]]),
-            not attributes["subject"],
-        )
+        names = x509.SubjectAlternativeName(map(_general_name, attributes["alt_names"]))
+        yield names, not attributes["subject"]
     yield x509.SubjectKeyIdentifier.from_public_key(public), False
     yield x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), False
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import file_trees, prerequisites
-from lib.named_files import NO_FILE, read_each
+from lib.named_files import NO_FILE, read_each, reported
 from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -28,6 +28,8 @@ UNNAMED = 0xFFFFFFFF
 NAMED = frozenset({USER, GROUP})
 LIMITED = frozenset({USER, GROUP_OBJ, GROUP})
 MASK_KEY, GROUP_KEY = (MASK, UNNAMED), (GROUP_OBJ, UNNAMED)
+#: The entries that are the digits of a mode.
+OF_MODE = ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED))
 KINDS = {"user": (USER_OBJ, USER), "group": (GROUP_OBJ, GROUP), "mask": (MASK, MASK), "other": (OTHER, OTHER)}
 WORDS = {tag: word for word, tags in KINDS.items() for tag in tags}
 RIGHTS = {"r": 4, "w": 2, "x": 1, "X": 1}
@@ -103,15 +105,11 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change the lists of one file or tree after another."""
         for path, (_, should) in changes.items():
-            try:
+            with reported(context, path), files.Batch() as batch:
                 declared = [] if should["ensure"] == "absent" else resolve(should["permission"])
-                with files.Batch() as batch:
-                    for member in _ordered(_members(path, should)):
-                        batch.edit_attributes(
-                            file_trees.member_path(path, member), partial(_change, should=should, declared=declared)
-                        )
-            except (OSError, ResourceError) as error:
-                context.failed(path, message=files.describe_error(error, path))
+                change = partial(_change, should=should, declared=declared)
+                for member in _ordered(_members(path, should)):
+                    batch.edit_attributes(file_trees.member_path(path, member), change)
 
 
 def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
@@ -121,12 +119,8 @@ def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
     """
     if not should.get("recursive") or not os.path.isdir(path):  # noqa: PTH112 - a text
         return {"": 0}
-    tree = file_trees.read_tree(path, file_trees.ignored(None), should["max_files"])
-    return {
-        name: member.mode if member.kind == "directory" else 0
-        for name, member in tree.members.items()
-        if member.kind != "link"
-    }
+    members = file_trees.read_tree(path, file_trees.ignored(None), should["max_files"]).members.items()
+    return {name: member.mode if member.kind == "directory" else 0 for name, member in members if member.kind != "link"}
 
 
 def _ordered(members: dict[str, int]) -> list[str]:
@@ -218,16 +212,14 @@ def resolve(permission: Iterable[str]) -> list[Declared]:
 
 def read(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
     """Return the access list and the default list of a file; one without a list has the three entries of its mode."""
-    mode = status.st_mode
-    of_mode = {(USER_OBJ, UNNAMED): mode >> 6 & 7, GROUP_KEY: mode >> 3 & 7, (OTHER, UNNAMED): mode & 7}
+    of_mode = {key: status.st_mode >> shift & 7 for key, shift in zip(OF_MODE, (6, 3, 0), strict=True)}
     access = attributes.get(ACCESS)
     return of_mode if access is None else _decode(access), _decode(attributes.get(DEFAULT, b""))
 
 
 def as_text(access: Acl, default: Acl) -> list[str]:
     """Return the entries as text, for ``get``; those of owner and others are left out, as they are in the mode."""
-    of_mode = {(USER_OBJ, UNNAMED), (OTHER, UNNAMED)}
-    entries = [_entry(key, bits, default=False) for key, bits in access.items() if key not in of_mode]
+    entries = [_entry(key, bits, default=False) for key, bits in access.items() if key[0] not in {USER_OBJ, OTHER}]
     entries += [_entry(key, bits, default=True) for key, bits in default.items()]
     return [str(entry) for entry in sorted(entries, key=lambda entry: entry.order)]
 
@@ -242,7 +234,7 @@ def expected(
     """
     access, default = read(status, attributes)
     directory = stat.S_ISDIR(status.st_mode)
-    runs = directory or any(access[key] & 1 for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED)))
+    runs = directory or any(access[key] & 1 for key in OF_MODE)
     entries: Acl = {}
     inherited: Acl = {}
     for entry in declared:
@@ -252,7 +244,7 @@ def expected(
     new = _combined(access, entries, inclusive=inclusive)
     if not inherited and (inclusive or not default):
         return new, {}
-    start = default or {key: new[key] for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED))}
+    start = default or {key: new[key] for key in OF_MODE}
     return new, _combined(start, inherited, inclusive=inclusive)
 
 
@@ -267,8 +259,8 @@ def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, 
 def hiding_mask(access: Acl, declared: Iterable[Declared]) -> str:
     """Return the mask of a list if it denies rights that are declared, for the message of a difference; else ""."""
     mask = access.get(MASK_KEY, 7)
-    denied = any(entry.bits & ~mask for entry in declared if not entry.default and entry.key[0] in LIMITED)
-    return rights(mask) if denied else ""
+    limited = [entry for entry in declared if not entry.default and entry.key[0] in LIMITED]
+    return rights(mask) if any(entry.bits & ~mask for entry in limited) else ""
 
 
 def rights(bits: int) -> str:

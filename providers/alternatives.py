@@ -139,10 +139,8 @@ class Provider(BaseProvider):
 
 def _unknown(group: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a problem if a group neither exists nor is declared in full, or lacks the choice to select."""
-    declared = should.get("choices") or {}
-    installed = {
-        path for path, choice in {**(group or {}).get("choices", {}), **declared}.items() if choice != "absent"
-    }
+    choices = {**(group or {}).get("choices", {}), **(should.get("choices") or {})}
+    installed = {path for path, choice in choices.items() if choice != "absent"}
     if group is None and not (should.get("link") and installed):
         yield Problem(None, NO_GROUP)
     elif should.get("path", "auto") not in {"auto", *installed}:

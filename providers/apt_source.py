@@ -143,18 +143,19 @@ class Provider(BaseProvider):
 
     def _repeated(self, directory: str, file_name: str) -> Sequence[str]:
         """Return the files with a repository that ``file_name`` declares too, by apt's warnings about ``directory``."""
-        options = ("-o", f"Dir::Etc::sourcelist={MAIN}", "-o", f"Dir::Etc::sourceparts={directory}")
-        result = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
-        pairs = (match.groups() for match in map(REPEATED.match, result.stderr.splitlines()) if match)
+        pairs = (match.groups() for match in map(REPEATED.match, self._messages(MAIN, directory)) if match)
         paths = {path for pair in pairs if f"{directory}/{file_name}" in pair for path in pair}
         return sorted(path.replace(directory, DIRECTORY) for path in paths - {f"{directory}/{file_name}"})
 
     def _errors(self, copy: Copy) -> list[str]:
         """Return apt's errors about the repositories of a copy of the directory, without the general one."""
-        options = ("-o", f"Dir::Etc::sourcelist={copy.main}", "-o", f"Dir::Etc::sourceparts={copy.directory}")
+        return [line for line in _errors(self._messages(copy.main, copy.directory)) if line != UNREADABLE]
+
+    def _messages(self, main: str, directory: str) -> list[str]:
+        """Return apt's errors and warnings about a main file and a directory of sources; nothing is fetched."""
+        options = ("-o", f"Dir::Etc::sourcelist={main}", "-o", f"Dir::Etc::sourceparts={directory}")
         result = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
-        lines = [line.removeprefix(ERROR) for line in result.stderr.splitlines() if line.startswith(ERROR)]
-        return [line for line in lines if line != UNREADABLE]
+        return result.stderr.splitlines()
 
     def _fetch(self, contents: Mapping[str, bytes]) -> None:
         """Fetch the lists of packages from the repositories; only after a success their files are written."""
@@ -165,9 +166,13 @@ class Provider(BaseProvider):
                 Path(directory, f"{name}{SUFFIX}").write_bytes(content)
             result = self.apt_get.attempt(*OPTIONS, "-o", f"Dir::Etc::sourceparts={directory}", "update")
         if result.exit_code:
-            reasons = [line[len(ERROR) :] for line in result.stderr.splitlines() if line.startswith(ERROR)]
-            msg = f"it cannot be fetched from: {'; '.join(reasons) or f'apt-get ended with {result.exit_code}'}"
-            raise ResourceError(msg)
+            reasons = "; ".join(_errors(result.stderr.splitlines())) or f"apt-get ended with {result.exit_code}"
+            raise ResourceError(f"it cannot be fetched from: {reasons}")
+
+
+def _errors(lines: Iterable[str]) -> list[str]:
+    """Return the errors among apt's messages."""
+    return [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
 
 
 def _path(name: str) -> str:
@@ -192,16 +197,14 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
     }
 
 
-def _edits(name: str, should: Mapping[str, Any]) -> dict[str, str]:
+def _edits(title: str, should: Mapping[str, Any]) -> dict[str, str]:
     """Return field → text for the file of a source; an empty text removes a field.
 
     Fields without an attribute are ``options``: if declared, these replace all of them.
     """
-    present = deb822.read(_path(name))
+    present = deb822.read(_path(title))
     attributes = {**({} if "types" in present else {"types": ["deb"]}), **should}
-    edits = {
-        field: " ".join(attributes[attribute] or ()) for attribute, field in LISTS.items() if attribute in attributes
-    }
+    edits = {field: " ".join(attributes[name] or ()) for name, field in LISTS.items() if name in attributes}
     if attributes.get("signed_by") is not None:
         key = attributes["signed_by"]
         edits["Signed-By"] = f"\n{key}" if "\n" in key else key

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
+from lib.named_files import read_each, reported
 from lib.sensitive import has_secret, refused_secrets, reveal, secret_attributes, shown_by_mode
-from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
+from resource_api import Archive, BaseProvider, Problem, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -60,20 +61,10 @@ class Provider(BaseProvider):
         altered = is_.get("altered", ())
         return (False, f"not as it was unpacked: {', '.join(altered)}") if altered else True
 
-    def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the archives recorded for the directories in ``names``, with the files that differ from the record."""
-        if names is None:
-            raise CannotList("unpacked archives cannot be listed; name their directories")
-        rows = []
-        for path in names:
-            try:
-                record = files.UnpackRecord.read(path)
-                if record is not None:
-                    altered = files.altered_members(path, record) if record.sha256 else [INTERRUPTED]
-                    rows.append(_row(path, record, altered))
-            except (OSError, ResourceError) as error:
-                context.failed(path, message=files.describe_error(error, path))
-        return rows
+        unlisted = "unpacked archives cannot be listed; name their directories"
+        yield from (row for _, row in read_each(context, names, unlisted, _read, missing=()))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of an unpacked archive: the directory above it, its owner, its group."""
@@ -89,10 +80,8 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Unpack or remove one archive after another."""
         for path, change in changes.items():
-            try:
+            with reported(context, path):
                 self._apply(path, change.should)
-            except (OSError, ResourceError) as error:
-                context.failed(path, message=files.describe_error(error, path))
 
     def _apply(self, path: str, should: Mapping[str, Any]) -> None:
         """Unpack or remove an archive; an undeclared owner, group or mode stays as in the record."""
@@ -116,8 +105,12 @@ class Provider(BaseProvider):
         files.unpack(path, archive, options, record)
 
 
-def _row(path: str, record: files.UnpackRecord, altered: list[str]) -> Resource:
-    """Return the row of an unpacked archive by its record."""
+def _read(_directories: files.Directories, path: str) -> Resource | None:
+    """Return the row of the archive recorded for a directory, or None without one. Raise as ``UnpackRecord.read``."""
+    record = files.UnpackRecord.read(path)
+    if record is None:
+        return None
+    altered = files.altered_members(path, record) if record.sha256 else [INTERRUPTED]
     row: Resource = {"ensure": "present", "path": path, "altered": altered}
     if record.sha256:
         row["source"] = Archive(record.sha256)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import prerequisites
-from lib.named_files import NO_FILE, read_each
+from lib.named_files import NO_FILE, read_each, reported
 from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -87,11 +87,9 @@ class Provider(BaseProvider):
         """Change one program after another."""
         with files.Batch() as batch:
             for path, (_, should) in changes.items():
-                try:
+                with reported(context, path):
                     replaceable = batch.can_others_replace(path)
                     batch.edit_attributes(path, partial(_change, should=should, replaceable=replaceable))
-                except (OSError, ResourceError) as error:
-                    context.failed(path, message=files.describe_error(error, path))
 
 
 def _change(

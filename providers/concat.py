@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import file_trees, prerequisites, protected_file, validate_cmd
 from lib.backups import Backups
+from lib.named_files import reported
 from lib.sensitive import READABLE, refused_secrets, reveal, secret_attributes, shown_by_mode
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -71,27 +72,21 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites: the directory, owner and group, the fragments, the program that checks."""
-        return prerequisites.of_files(
-            changes,
-            lambda path, should: [
-                *prerequisites.missing_place(path, should),
-                *(
-                    problem
-                    for fragment in _listed(should.get("source") or [])
-                    for problem in prerequisites.missing_file("source", fragment)
-                ),
-                *prerequisites.missing_checker(should.get("validate_cmd")),
-            ],
-        )
+        return prerequisites.of_files(changes, _missing)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Write or remove one file after another; the old file is copied before, if that is declared."""
         for path, (is_, should) in changes.items():
-            with Backups() as backups:
-                try:
-                    _change(backups, path, should, backup=should.get("backup") if is_ is not None else None)
-                except (OSError, ResourceError) as error:
-                    context.failed(path, message=files.describe_error(error, path))
+            with Backups() as backups, reported(context, path):
+                _change(backups, path, should, backup=should.get("backup") if is_ is not None else None)
+
+
+def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the missing prerequisites of a file."""
+    yield from prerequisites.missing_place(path, should)
+    for fragment in _listed(should.get("source") or []):
+        yield from prerequisites.missing_file("source", fragment)
+    yield from prerequisites.missing_checker(should.get("validate_cmd"))
 
 
 def assembled(should: Mapping[str, Any]) -> bytes:

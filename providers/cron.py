@@ -83,7 +83,7 @@ class Provider(BaseProvider):
             problems += [Problem(field, f"'{field}' and 'special' exclude each other") for field in both]
         return problems
 
-    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the managed jobs of users; an unreadable table, or a name with two jobs, fails those jobs."""
         names_by_user: dict[str, list[Name]] = {} if names is not None else {user: [] for user in _users()}
         for name in names or ():
@@ -95,34 +95,22 @@ class Provider(BaseProvider):
                 reason = f"the crontab of '{user}' cannot be read: {files.describe_error(error, '')}"
                 file_parts.report_unreadable(context, job_names, reason, names)
                 continue
-            jobs: dict[Name, list[Resource]] = {}
-            for _, _, job in blocks(table):
-                row = {"ensure": "present", "user": user, **{key: _printable(value) for key, value in job.items()}}
-                jobs.setdefault((row["name"], user), []).append(row)
-            for name, rows in jobs.items():
+            for job, rows in _rows(table, user).items():
                 if len(rows) > 1:
-                    reason = (
-                        f"'{name[0]}' marks {len(rows)} jobs in the crontab of '{user}'; names must be unique there"
-                    )
-                    file_parts.report_unreadable(context, [name], reason, names)
+                    reason = f"'{job[0]}' marks {len(rows)} jobs in the crontab of '{user}'; names must be unique there"
+                    file_parts.report_unreadable(context, [job], reason, names)
                 elif (accepted := context.type.accepted_row(rows[0])) is not None:
                     yield accepted
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a job, crontab(1) and the user, and variables that reach later jobs."""
-        for name in changes:
-            missing = [*prerequisites.missing_program(None, "crontab", needs="Package[cron]")]
-            missing += prerequisites.missing_user("user", name[1])
-            if (spool := _spool()) is not None:
-                reasons = files.why_not_replaced([f"{spool}/{name[1]}"]).values()
-                messages = [f"{reason}, and crontab(1) cannot replace it" for reason in reasons]
-                missing += [Problem(None, message, brought_by=("exec", "mount")) for message in messages]
-            yield from ((name, problem) for problem in missing)
-        for user in {user: None for _, user in changes}:
-            states = {
-                name: should for (name, owner), should in changes.items() if owner == user and "command" in should
-            }
-            yield from (((name, user), problem) for name, problem in self._reaching(user, states))
+        states_by_user: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for name, should in changes.items():
+            yield from ((name, problem) for problem in _missing(name[1]))
+            states_by_user.setdefault(name[1], {})[name[0]] = should
+        for user, states in states_by_user.items():
+            complete = {name: should for name, should in states.items() if "command" in should}
+            yield from (((name, user), problem) for name, problem in self._reaching(user, complete))
 
     def _reaching(self, user: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield a problem for each job whose variables, which only another value ends, would reach later jobs too."""
@@ -133,17 +121,12 @@ class Provider(BaseProvider):
         plain = reveal(states)
         edit(table, {name: None if should["ensure"] == "absent" else should for name, should in plain.items()})
         for block in blocks(table):
-            name = block.job["name"]
-            if name in states and (later := reached(table, block)):
-                jobs = ", ".join(later[:MOST_JOBS]) + (
-                    f" and {len(later) - MOST_JOBS} more" if len(later) > MOST_JOBS else ""
-                )
-                yield (
-                    name,
-                    Problem(
-                        "environment", f"its environment also applies to later jobs in the crontab of '{user}': {jobs}"
-                    ),
-                )
+            later = reached(table, block) if block.job["name"] in states else []
+            if later:
+                more = f" and {len(later) - MOST_JOBS} more" if len(later) > MOST_JOBS else ""
+                jobs = f"the crontab of '{user}': {', '.join(later[:MOST_JOBS])}{more}"
+                message = f"its environment also applies to later jobs in {jobs}"
+                yield block.job["name"], Problem("environment", message)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Install one table per user, also after another one failed, and then raise the first failure."""
@@ -207,11 +190,9 @@ def _part(field: str, part: str) -> str:
 
 def _number(field: str, word: str) -> str:
     """Return a number without leading zeros, the number of a month's or day's name, or the word itself."""
-    return (
-        str(int(word))
-        if word.isdecimal() and word.isascii() and len(word) < LONGEST_NUMBER
-        else WORDS.get(field, {}).get(word, word)
-    )
+    if word.isdecimal() and word.isascii() and len(word) < LONGEST_NUMBER:
+        return str(int(word))
+    return WORDS.get(field, {}).get(word, word)
 
 
 def field_error(field: str, value: str) -> str:
@@ -260,15 +241,15 @@ def reached(table: files.Lines, block: Block) -> list[str]:
     variables = {line.partition("=")[0] for line in block.job["environment"]}
     jobs: list[str] = []
     name = ""
-    for number, line in enumerate(table):
-        if number < block.stop or not variables:
-            continue
+    for number, line in list(enumerate(table, 1))[block.stop :]:
+        if not variables:
+            break
         if line.startswith(MARK):
             name = line.removeprefix(MARK).strip(" \t")
         elif variable := VARIABLE.fullmatch(line):
             variables.discard(variable[1])
         elif _job(line):
-            jobs.append(f"'{name}'" if name else f"line {number + 1}")
+            jobs.append(f"'{name}'" if name else f"line {number}")
             name = ""
     return jobs
 
@@ -294,16 +275,15 @@ def edit(table: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
         if job["name"] not in states:
             continue
         should = missing.pop(job["name"], None)
-        if should is not None and all(should.get(attribute, value) == value for attribute, value in job.items()):
-            continue
-        table.delete(range(start, stop))
-        if should is not None:
-            for line in reversed(format_lines(merged(job, should))):
-                table.insert(start, line)
-    for should in missing.values():
-        if should is not None:
-            for line in format_lines(should):
-                table.append(line)
+        if should is None:
+            table.delete(range(start, stop))
+        elif any(should.get(attribute, value) != value for attribute, value in job.items()):
+            table.delete(range(start, stop))
+            for number, line in enumerate(format_lines(merged(job, should)), start):
+                table.insert(number, line)
+    for should in filter(None, missing.values()):
+        for line in format_lines(should):
+            table.append(line)
 
 
 def merged(job: Mapping[str, Any], should: Mapping[str, Any]) -> Resource:
@@ -320,9 +300,27 @@ def format_lines(job: Mapping[str, Any]) -> list[str]:
     return [MARK + job["name"], *(job.get("environment") or []), f"{when} {job['command']}"]
 
 
+def _rows(table: files.Lines, user: str) -> dict[Name, list[Resource]]:
+    """Return the rows of a table's jobs by name, as a listing shows them: without control characters."""
+    rows: dict[Name, list[Resource]] = {}
+    for _, _, job in blocks(table):
+        row = {"ensure": "present", "user": user, **{key: _printable(value) for key, value in job.items()}}
+        rows.setdefault((row["name"], user), []).append(row)
+    return rows
+
+
 def _printable(value: Any) -> Any:
     """Return a text, or each of a list, without control characters."""
     return [files.printable(item) for item in value] if isinstance(value, list) else files.printable(value)
+
+
+def _missing(user: str) -> Iterator[Problem]:
+    """Yield the missing prerequisites of jobs, and a problem for a crontab that cannot be replaced."""
+    yield from prerequisites.missing_program(None, "crontab", needs="Package[cron]")
+    yield from prerequisites.missing_user("user", user)
+    spool = _spool()
+    for reason in files.why_not_replaced([] if spool is None else [f"{spool}/{user}"]).values():
+        yield Problem(None, f"{reason}, and crontab(1) cannot replace it", brought_by=("exec", "mount"))
 
 
 def _spool() -> Path | None:

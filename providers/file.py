@@ -71,9 +71,7 @@ class Provider(BaseProvider):
         if {"content", "source"} <= declared:
             problems.append(Problem("source", "content and source exclude each other"))
         if ensure not in {None, "file"}:
-            problems += [
-                Problem(word, f"a {ensure} has no {word}") for word in ("content", "source") if word in declared
-            ]
+            problems += [Problem(word, f"a {ensure} has no {word}") for word in CONTENTS if word in declared]
         if ensure not in {None, "link"} and "target" in declared:
             problems.append(Problem("target", f"a {ensure} has no target; only ensure: link has one"))
         if ensure == "link" and "target" not in declared:
@@ -106,12 +104,7 @@ class Provider(BaseProvider):
                 return True
             return None if mode == should["mode"] else (False, f"changed from {is_.get('mode')} to {mode}")
         if isinstance(asset := _reveal(should[attribute]), Asset):
-            digest = _digest(name, is_)
-            if digest == asset.sha256:
-                return True
-            secret = isinstance(should[attribute], Sensitive)
-            former = Asset(digest) if digest else "something else"
-            return False if secret else (False, f"changed from {former} to {asset}")
+            return _compared_asset(name, is_, asset, secret=isinstance(should[attribute], Sensitive))
         if attribute == "source":
             same = is_["ensure"] == "file" and _same_bytes(name, should["source"])
             return same or (False, f"differs from {should['source']}")
@@ -265,9 +258,7 @@ class Provider(BaseProvider):
 
 def _has_secret(should: Mapping[str, Any]) -> bool:
     """Return whether a file's content is secret, so that only its owner may read a new one."""
-    return ("content" in should and type(should["content"]) is Sensitive) or (
-        "source" in should and type(should["source"]) is Sensitive
-    )
+    return type(should.get("content")) is Sensitive or type(should.get("source")) is Sensitive
 
 
 def _content(
@@ -296,6 +287,15 @@ def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
         return False
     taken_over = uid is not None and is_.get("uid", uid) not in {0, uid, os.geteuid()}
     return taken_over or bool(int(is_.get("mode", "0"), 8) & 0o022)
+
+
+def _compared_asset(path: str, is_: Mapping[str, Any], asset: Asset, *, secret: bool) -> bool | tuple[bool, str]:
+    """Return whether a file has the content of an asset; else with a message, unless the content is ``secret``."""
+    digest = _digest(path, is_)
+    if digest == asset.sha256:
+        return True
+    former = Asset(digest) if digest else "something else"
+    return False if secret else (False, f"changed from {former} to {asset}")
 
 
 def _digest(path: str, is_: Mapping[str, Any] | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import file_parts, file_trees, prerequisites, removed_directories, symbolic_mode
 from lib.backups import Backups
-from lib.named_files import read_each
+from lib.named_files import read_each, reported
 from lib.sensitive import refused_secrets
 from resource_api import BaseProvider, Problem, ResourceError, SideEffect, files
 
@@ -73,12 +73,8 @@ class Provider(BaseProvider):
             compared = _Comparison(name, should, must_exist=False)
         except FileNotFoundError as error:
             return attribute != "source" or (False, f"'{error.filename}' does not exist")
-        names = compared.different(attribute)
-        return (
-            (False, f"{'removes' if attribute == 'purge' else 'differs in'} {file_trees.listed(names)}")
-            if names
-            else True
-        )
+        names, verb = compared.different(attribute), "removes" if attribute == "purge" else "differs in"
+        return not names or (False, f"{verb} {file_trees.listed(names)}")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the directories in ``names`` that exist; their members are compared by ``insync``."""
@@ -108,24 +104,19 @@ class Provider(BaseProvider):
                 with file_parts.described(path):
                     compared = _Comparison(path, should, must_exist=False)
                 for name in compared.purged:
-                    yield (
-                        path,
-                        SideEffect(file_trees.member_path(path, name), "remove", "file", dependent=True, asked=True),
-                    )
+                    member = file_trees.member_path(path, name)
+                    yield path, SideEffect(member, "remove", "file", dependent=True, asked=True)
                 replaced = [file_trees.member_path(path, name) for name in _turned(compared, force=True)]
                 yield from ((path, effect) for _, effect in removed_directories.side_effects(replaced))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one tree after another; lost files are copied before, if that is declared."""
         for path, (_, should) in changes.items():
-            try:
-                with Backups() as backups, files.Batch() as batch:
-                    if should.get("ensure") == "absent":
-                        _remove(batch, backups, path, should)
-                    else:
-                        _change(batch, backups, path, should)
-            except (OSError, ResourceError) as error:
-                context.failed(path, message=files.describe_error(error, path))
+            with reported(context, path), Backups() as backups, files.Batch() as batch:
+                if should.get("ensure") == "absent":
+                    _remove(batch, backups, path, should)
+                else:
+                    _change(batch, backups, path, should)
 
 
 class _Comparison:
