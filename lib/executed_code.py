@@ -59,10 +59,7 @@ def check(
     variables: Mapping[str, str] | None = None,
     user: str | None = None,
 ) -> None:
-    """Raise ``CommandError`` if a command would execute code that other users can change, and so get our rights.
-
-    A command with a declared ``user`` is never refused: the code runs with that user's rights.
-    """
+    """Raise ``CommandError`` if others can change code that a command executes with our rights, not a ``user``'s."""
     executed = [*_of_command(argv, cwd or "/", 0), *_of_variables(variables or {})]
     command.check_code(
         *dict.fromkeys(code.path for code in executed if not code.is_place),

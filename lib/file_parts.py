@@ -38,10 +38,7 @@ def at(path: str, error: OSError | ResourceError) -> str:
 
 @contextmanager
 def described(path: str = "") -> Iterator[None]:
-    """Raise ``ResourceError`` for an ``OSError`` of the block, with its path in the message.
-
-    Only ``path`` is left out: the title of the resource, with which messages begin anyway.
-    """
+    """Raise ``ResourceError`` for an ``OSError``, with its path unless that is ``path``, the resource's title."""
     try:
         yield
     except OSError as error:

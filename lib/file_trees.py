@@ -93,10 +93,7 @@ class _Limits(NamedTuple):
 
 
 def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str], limits: _Limits) -> None:
-    """Add the members of a directory to ``members``, the directories above ignored ones to ``with_ignored``.
-
-    Raise ``ResourceError`` beyond the limits and at a mount point.
-    """
+    """Add a directory's members, and the directories above ignored ones. Raise ``ResourceError`` beyond the limits."""
     for name in sorted(os.listdir(fd)):
         inner = f"{path}/{name}" if path else name
         if limits.is_ignored(inner):

@@ -99,10 +99,7 @@ def _refs(revision: str) -> list[str]:
 
 @contextmanager
 def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Yield the options and variables that give git access to the source while the block lasts.
-
-    A password reaches git through a pipe and a credential helper: other users could read it in an argument.
-    """
+    """Yield options and variables for access to the source; a password comes by a pipe, as others see arguments."""
     ssh = "ssh -oBatchMode=yes"
     if should.get("identity") is not None:
         ssh += f" -oIdentitiesOnly=yes -i {shlex.quote(should['identity'])}"
@@ -243,10 +240,7 @@ class WorkingCopy(NamedTuple):
                     yield path.rpartition(" (")[0] or path
 
     def refuse_loss(self, *commits: str, untracked: bool = False) -> None:
-        """Raise ``ResourceError`` if tracked files were changed, or one of the ``commits`` is nowhere else.
-
-        With ``untracked``, files that are neither tracked nor ignored count as well.
-        """
+        """Raise ``ResourceError`` for changed files, ``untracked`` ones too if set, or for ``commits`` only here."""
         which = "--untracked-files=normal" if untracked else "--untracked-files=no"
         status = self.ask("status", "--porcelain=v2", "-z", which, "--ignore-submodules=untracked")
         names = list(_changed(status.stdout.split("\0")))
@@ -297,10 +291,7 @@ class WorkingCopy(NamedTuple):
                 self.run(*options, "submodule", "-q", "update", "--init", "--recursive", *depth, *forced, env=variables)
 
     def _remove_rest(self, former: str) -> None:
-        """Remove the files of the former commit that git could not remove: it warns of them and succeeds.
-
-        A directory that the new commit has made a link leads to other files, which stay.
-        """
+        """Remove the former commit's files that git left with a warning; not behind a directory that is a link now."""
         removed = self.ask("diff", "--name-only", "-z", "--no-renames", "--diff-filter=D", former, "HEAD").stdout
         top = os.path.realpath(self.path)
         paths = [f"{top}/{name}" for name in removed.split("\0") if name]

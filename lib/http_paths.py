@@ -1,7 +1,4 @@
-"""The paths of one kind of object in an API, and the names of objects: ``acme/site`` for ``/orgs/{org}/repos/{repo}``.
-
-Nothing is sent here.
-"""
+"""The paths of one kind of object in an API, and objects' names: ``acme/site`` for ``/orgs/{org}/repos/{repo}``."""
 
 from __future__ import annotations
 
@@ -90,10 +87,7 @@ def _own_names(templates: Iterable[str], parents: Collection[str]) -> list[str]:
 
 
 def fill(path: str, values: Mapping[str, str], number: Any, field: str) -> str:
-    """Return a path with ``values`` of an object's name, and ``number`` for ``{id}``, in place of its variables.
-
-    Raise ``ResourceError`` for a path with ``{id}`` if the service returns no ``field`` with it.
-    """
+    """Return a path with its variables' ``values`` and ``number``. Raise ``ResourceError`` if it lacks its ``{id}``."""
     if "{id}" in path and number is None:
         raise ResourceError(f"the service returns no field '{field}' for '{values['name']}', which its path needs")
     return http.expand(path, **values, id=number)

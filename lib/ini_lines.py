@@ -93,10 +93,7 @@ class Syntax(NamedTuple):
     comment: tuple[str, str] = ("", "")
 
     def comment_start(self, value: str) -> int:
-        """Return the index of the comment behind a value, with the blanks before it, or else the value's length.
-
-        Within quotes, and behind a backslash, a character begins no comment.
-        """
+        """Return the index of the comment behind a value, not one in quotes or behind a backslash, or its length."""
         marks, quotes = self.comment
         quote, escaped = "", False
         for number, character in enumerate(value if marks else ""):

@@ -32,10 +32,7 @@ PID = re.compile(r"\s*([1-9]\d{0,9})\s*")
 
 
 class Service(NamedTuple):
-    """A service as it is: its state in the words of its init system, and whether it is started with the machine.
-
-    ``enabled`` is None for a service of whose links only a part is there.
-    """
+    """A service's state in its init system's words, and whether it starts at boot; None for a part of its links."""
 
     state: str
     enabled: bool | None

@@ -88,10 +88,7 @@ def _same(document: Any, expected: Any) -> bool:
 
 
 def apply(document: Any, values: Mapping[KeyPath, Any], convert: Callable[[Any, Any], Any]) -> None:
-    """Put new values into a document in place, by their key paths; ``MISSING`` removes one.
-
-    ``convert(old, new)`` returns a new value in the style of the old one.
-    """
+    """Put new values into a document by key path; ``MISSING`` removes one, ``convert(old, new)`` keeps the style."""
     for key_path, value in values.items():
         if value is MISSING:
             _remove(document, key_path)

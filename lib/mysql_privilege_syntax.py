@@ -116,10 +116,7 @@ def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str
 
 
 def canonical(privileges: Iterable[str]) -> list[str]:
-    """Return declared rights in the form in which they are compared: sorted, without synonyms.
-
-    ``ALL`` stands alone, and ``USAGE``, which means no right, only without any other right.
-    """
+    """Return rights sorted, without synonyms; ``ALL`` alone, and ``USAGE``, no right, only without others."""
     rights = parse(privileges)
     if (ALL, "") in rights:
         return [ALL]

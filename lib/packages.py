@@ -106,10 +106,7 @@ class PackageProvider(BaseProvider):
 
 
 def _in_other_spellings(effects: Sequence[SideEffect], names: AbstractSet[str]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield the changes of declared packages under their other names.
-
-    `nginx` and `nginx:amd64` are one package; if a manifest declares both, each declaration changes the other.
-    """
+    """Yield the changes of declared packages under other names: `nginx` and `nginx:amd64` are one package."""
     for effect in effects:
         spellings = (effect.name, *effect.aliases)
         if declared := names & set(spellings):

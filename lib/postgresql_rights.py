@@ -39,10 +39,7 @@ GRANTS = """
 
 
 def in_database(server: Server, database: str, *, connect: bool) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (role, kind, object, database) of each right that is lost when a database is removed.
-
-    With ``connect`` also those on its schemas and tables, which only a connection to it can read.
-    """
+    """Yield (role, kind, object, database) of each right lost with a database; ``connect``: also inside it."""
     scopes = [("", server, ["database"])]
     scopes += [(database, server.through(database), sorted(INSIDE))] if connect else []
     for scope, reached, kinds in scopes:

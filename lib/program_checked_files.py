@@ -37,10 +37,7 @@ def ended(text: str) -> str:
 def read_rows(
     context: Context, directory: str, names: Collection[str] | None, listed: Collection[str] = ()
 ) -> Iterator[Resource]:
-    """Yield the files of ``names``, or of those ``listed``, that exist.
-
-    One that cannot be read, such as a link, fails its name, in a listing it is a warning.
-    """
+    """Yield the files of ``names``, or of those ``listed``; an unreadable one, such as a link, fails or is reported."""
     for name in listed if names is None else names:
         path = f"{directory}/{name}"
         try:

@@ -33,10 +33,7 @@ def protection_attributes(mode: str) -> dict[str, Attribute]:
 
 
 def same_owner(attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> bool | None:
-    """Return whether an owner or group, declared by its number, is the present one, which ``get`` returns by name.
-
-    None leaves any other comparison to the runtime.
-    """
+    """Return whether an owner or group declared by number is the present one; None lets the runtime compare."""
     if attribute not in {"owner", "group"} or (number := files.owner_number(should[attribute])) is None:
         return None
     find = files.user_id if attribute == "owner" else files.group_id
@@ -99,10 +96,7 @@ def write_all(
 
 
 def permissions(should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the declared ``mode``, ``uid`` and ``gid`` as numbers or None.
-
-    Raise ``ResourceError`` for unknown owners.
-    """
+    """Return the declared ``mode``, ``uid`` and ``gid`` as numbers or None. Raise ``ResourceError`` if unknown."""
     owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
     return {
         "mode": None if mode is None else int(mode, 8),

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def served(text: bytes, user: str | None) -> Iterator[str]:
-    """Yield the path of a pipe from which one user (None: the superuser) can read ``text``, any number of times.
-
-    A thread writes the text at each opening; at the end it is stopped and the pipe removed.
-    """
+    """Yield a pipe from which one user (None: the superuser) can read ``text`` any number of times, by a thread."""
     import tempfile  # slow to import, and needed for passwords only
 
     uid = None if user is None else files.user_id(user)

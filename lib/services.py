@@ -100,10 +100,7 @@ class ServiceProvider(BaseProvider):
     def insync(
         self, _context: Context, _name: Any, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Explain differences that the two values do not show; None leaves any other comparison to the runtime.
-
-        A row of ``get`` lacks ``ensure`` or ``enable`` if it is unknown.
-        """
+        """Explain differences that the values do not show: a row of ``get`` lacks an unknown attribute."""
         # Of a unit that fails and is started again and again, ``ensure`` is stopped in between.
         is_restarting = str(is_.get("state", "")).startswith("activating")
         if attribute == "ensure" and should["ensure"] == "stopped" and is_restarting:

@@ -69,10 +69,7 @@ def is_day(text: str) -> bool:
 
 
 def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
-    """Change the attributes of a user in the files below ``prefix``.
-
-    Raise ``ResourceError`` without a line in shadow(5).
-    """
+    """Change attributes of a user in files below ``prefix``. Raise ``ResourceError`` if shadow(5) lacks the user."""
     limits = {COLUMNS[attribute]: _text(value) for attribute, value in changed.items() if attribute in COLUMNS}
     if limits:
         path = prefix / "etc/shadow"

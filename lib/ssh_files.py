@@ -31,10 +31,7 @@ def problems(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def matches(kind: str, key: str) -> bool:
-    """Return whether a public key begins with the name of its type; if not, it is cut off or of another type.
-
-    Only the Base64 letters of the name are compared, so the key need not be decoded.
-    """
+    """Return whether a key begins with its type's name, compared in Base64; else it is cut off or of another type."""
     name = kind.encode("utf-8", "surrogateescape")
     head = len(name).to_bytes(4, "big") + name
     letters = len(head) * 8 // 6
@@ -52,10 +49,7 @@ def users() -> Collection[str]:
 def edit_in_home(
     path: str, edit: Callable[[files.Lines], None], user: pwd.struct_passwd, *, make_directory: bool
 ) -> None:
-    """Edit the lines of a file in a user's home that only this user can read, and owns if it is new.
-
-    ``make_directory``: make its directory, ``~/.ssh``, if that is missing.
-    """
+    """Edit a private file in a user's home, of that user if new; ``make_directory``: make a missing ``~/.ssh``."""
     if make_directory:
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(os.path.dirname(path), mode=0o700, uid=user.pw_uid, gid=user.pw_gid)  # noqa: PTH120 - text in, text out

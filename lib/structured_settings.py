@@ -79,10 +79,7 @@ class SettingsProvider(BaseProvider):
             yield Problem("value", "value must be a finite number")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the settings in ``names``; each file is read once.
-
-        A value that no manifest can hold, for instance because it is too large, fails its name.
-        """
+        """Return the settings in ``names``; one with a value that no manifest can hold, as a too large one, fails."""
         unlisted = "the settings of all files cannot be listed; name a file and a key"
         for path, group, document in file_parts.read_files(context, names, self._read, unlisted):
             for name in group:

@@ -1,7 +1,4 @@
-"""Read units with ``systemctl show``, all in one call, and change them one after another with ``systemctl``.
-
-A manager of units is the machine's, or a user's own, whose systemctl is run as this user.
-"""
+"""Read units of a manager, the machine's or a user's, in one ``systemctl show``, and change them one by one."""
 
 from __future__ import annotations
 
@@ -95,10 +92,7 @@ class Units:
         return arguments if self._user is None else ("--user", *arguments)
 
     def _options(self) -> dict[str, Any]:
-        """Return the options of a call of systemctl for this manager, as its user.
-
-        If a user's manager does not run, systemctl reads and changes files alone (``SYSTEMD_OFFLINE``).
-        """
+        """Return the options of a call as the user; without a manager only files are changed (``SYSTEMD_OFFLINE``)."""
         if self._user is None:
             return {}
         variables = {"XDG_RUNTIME_DIR": str(self.directory)}
@@ -172,10 +166,7 @@ class Units:
             names.update(waiting)
 
     def _unit_file(self, unit: Mapping[str, str]) -> Iterable[str]:
-        """Return the lines of a unit's file and drop-ins; none of a unit that is not loaded.
-
-        Of a masked unit of the machine it is the file behind the mask. A user's files are read with that user's rights.
-        """
+        """Return the lines of a unit's files, behind a mask too; a user's are read with that user's rights."""
         if unit["LoadState"] == "masked" and self._user is None:
             behind = (Path(directory, unit["Id"]) for directory in UNIT_DIRECTORIES)
             return next((files.read_lines(str(path)) for path in behind if path.is_file()), ())
@@ -248,10 +239,7 @@ class Units:
         return units
 
     def show(self, names: Sequence[str], properties: Sequence[str] = PROPERTIES) -> list[Mapping[str, str]]:
-        """Return properties of units, from one call for a thousand.
-
-        Raise ``ProviderError`` if the answer lacks a unit.
-        """
+        """Return properties of units, from one call for a thousand. Raise ``ProviderError`` if one is missing."""
         if not self.answers():
             return list(map(self._show_file, names))
         rows: list[Mapping[str, str]] = []

@@ -54,10 +54,7 @@ def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> 
 
 
 def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) -> Callable[[str], None]:
-    """Return a function that checks a file's new content.
-
-    Raise ``ResourceError`` if other users can write to a directory on its path: they could replace the checked file.
-    """
+    """Return the check of a new content. Raise ``ResourceError`` where other users could replace the checked file."""
     if batch.can_others_replace(path):
         msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
         raise ResourceError(msg)
@@ -65,10 +62,7 @@ def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) 
 
 
 def check(command: str | Sequence[str], path: str, new: str) -> None:
-    """Run a command that checks the new content of ``path``, which is in the file ``new`` until then.
-
-    Raise ``ResourceError`` with its output if it fails.
-    """
+    """Run a command on ``new``, the new content of ``path``. Raise ``ResourceError`` with its output if it fails."""
     argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
     program = Command(argv[0])
     executed_code.check(program, argv)

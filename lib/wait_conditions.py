@@ -23,10 +23,7 @@ ATTEMPT, GRACE = 10.0, 0.5
 
 
 def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Yield the mistakes in declared conditions: there are none, or one lacks another that it needs.
-
-    ``more``: further attributes that count as conditions.
-    """
+    """Yield the mistakes in conditions: none at all, or one without another; ``more`` attributes are conditions too."""
     declared = [name for name in ("path", "missing", "port", "url", "command", *more) if should.get(name) is not None]
     if not declared:
         yield Problem(None, "declares no condition; give a path, a port, a url or a command")

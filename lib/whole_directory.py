@@ -32,10 +32,7 @@ class Copy(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[str]:
-    """Yield an empty directory of root for one run at a time, which the end of the block removes.
-
-    Raise ``ResourceError`` if it cannot be made, as by another user.
-    """
+    """Yield an empty directory of root, for one run at a time, until the block ends. Raise ``ResourceError``."""
     import shutil  # slow to import, and needed for changes only
 
     try:
@@ -174,10 +171,7 @@ class WholeDirectory(NamedTuple):
         return {line.replace(root, ""): None for line in self.errors(copy)}
 
     def _main(self, copy: Copy) -> bytes:
-        """Return the content of the main file with the path of the copy in place of the directory's.
-
-        An include is added if it has none of the directory, so that the new files are checked in any case.
-        """
+        """Return the main file with the path of the copy, which it includes in any case, so that files are checked."""
         try:
             text = files.read_lines(self.main).content.decode("utf-8", "surrogateescape")
         except OSError as error:

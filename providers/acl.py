@@ -249,10 +249,7 @@ def expected(
 
 
 def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
-    """Return the lists of a file after the removal of its list, so that only a mode remains.
-
-    The group gets the rights that the mask has left: the removal must not give any.
-    """
+    """Return the lists after a removal: only a mode, whose group gets no more rights than the mask has left."""
     return _combined(read(status, attributes)[0], {}, inclusive=True), {}
 
 

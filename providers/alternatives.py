@@ -157,10 +157,7 @@ def _links(group: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check_link(link: str) -> None:
-    """Raise ``ResourceError`` for a link that other users could redirect to another directory.
-
-    Of a path only the directories that exist are checked; the program creates none.
-    """
+    """Raise ``ResourceError`` for a link that others could redirect, by the existing directories on its path."""
     path = link
     while os.path.dirname(path) != path and not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - texts
         path = os.path.dirname(path)  # noqa: PTH120 - as above
@@ -206,10 +203,7 @@ def _fields(block: str) -> dict[str, Any]:
 
 
 def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any]) -> str | None:
-    """Return the first missing or wrong link of a group, or None.
-
-    ``link`` leads to one in ``DIRECTORY``, and that to the ``choice``; the same holds for its slave links.
-    """
+    """Return the first wrong link of a group or slave, or None: ``link`` → one in ``DIRECTORY`` → the ``choice``."""
     if choice is None:
         return f"{DIRECTORY}/{group}"
     links = [(link, group, choice)]

@@ -31,10 +31,7 @@ class Provider(ImperativeProvider):
         self._results: dict[str, dict[str, Any]] = {}
 
     def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a module that Ansible lacks, and arguments that the module refuses.
-
-        If Ansible cannot be run yet, an earlier resource may install it: ``due`` then reports the errors.
-        """
+        """Refuse unknown modules and wrong arguments; where Ansible cannot be run yet, ``due`` reports the errors."""
         yield from refused_secrets(should, "args")
         if not {"module", "args"} <= should.keys() or has_secret(should["module"]) or _has_unknown(reveal(should)):
             return
@@ -92,10 +89,7 @@ class Provider(ImperativeProvider):
     def _call(
         self, context: Context, should: Mapping[str, Any], *, check: bool = True, only_arguments: bool = False
     ) -> dict[str, Any]:
-        """Return a module's result, called in the helper process of its interpreter, which serves the whole run.
-
-        By default it only checks; ``only_arguments``: and only its arguments.
-        """
+        """Return a module's result by the helper process of its interpreter: by default a check, or its arguments'."""
         if context.stopping and not context.reading:
             raise ResourceError("was not started: the run is being stopped")
         python = ansible_process.interpreter(should.get("python"))

@@ -138,10 +138,7 @@ class Provider(SimpleProvider):
             return f"{fingerprint}.asc", self._export(home, source, [fingerprint], armor=True)
 
     def _refusal(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the reason for a new key's failure: its source lacks it, or apt would not find it.
-
-        A source on the network is not fetched for a plan.
-        """
+        """Yield the reason for a new key's failure; a source on the network is not fetched for a plan."""
         if str(should.get("source")).startswith("http"):
             return
         try:
@@ -164,10 +161,7 @@ class Provider(SimpleProvider):
                     batch.replace(str(path), keys, mode=0o644, uid=0, gid=0)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return an error for each key of a copy that apt would not find.
-
-        apt reads all keyrings as one file, joined together, in which a damaged one hides those after it.
-        """
+        """Return an error for each key that apt would miss: in joined keyrings a damaged one hides those after it."""
         paths = _files(Path(copy.directory), Path(copy.main))
         with _home() as home:
             merged = home / "merged"
@@ -187,10 +181,7 @@ class Provider(SimpleProvider):
         return output.read_bytes() if output.exists() else b""
 
     def _trusted(self, context: Context) -> list[Key]:
-        """Return the keys of all files by one call; warn of a file without any.
-
-        Raise ``ResourceError`` if unreadable.
-        """
+        """Return the keys of all files by one call; warn of a file without any. Raise ``ResourceError``."""
         paths = _files()
         for path in paths:
             if not os.access(path, os.R_OK):

@@ -59,10 +59,7 @@ class Provider(BaseProvider):
         return context.accepted(_row(name, fields) for name, fields in records)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the reasons for a failure of ``set``: a file cannot be replaced, or apt refuses it.
-
-        Yield a warning if an earlier record counts in place of a declared one.
-        """
+        """Yield the reasons for a failure of ``set``, and a warning if an earlier record counts in place of one."""
         yield from prerequisites.of_files(changes, path_of=_path, follow=True)
         contents: dict[str, bytes | None] = {}
         for name, should in prerequisites.present(changes).items():
@@ -92,10 +89,7 @@ class Provider(BaseProvider):
                 batch.remove(path)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return apt's errors about a copy of the directory.
-
-        Repositories and installed packages take long to read: one package is enough.
-        """
+        """Return apt's errors about a copy, with one installed package: to read all takes long."""
         status = f"{copy.main}.status"
         whole_directory.write(status, STATUS)
         paths = {"preferences": copy.main, "preferencesparts": copy.directory, "sourcelist": NONE, "sourceparts": NONE}
@@ -121,10 +115,7 @@ def _existing(name: str) -> Iterator[str]:
 
 
 def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a warning for each earlier record that counts in place of a declared one.
-
-    apt takes the first record that matches a version, in the order of the files' names.
-    """
+    """Yield a warning for each earlier record in place of a declared one: apt takes the first, by names of files."""
     own = Path(_path(name)).name
     earlier = [path for path in listing.matching(DIRECTORY) if path.name < own and _is_read(path.name)]
     for path in (Path(MAIN), *earlier):
@@ -141,10 +132,7 @@ def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _is_among(package: str, patterns: Iterable[str]) -> bool:
-    """Return whether a record for ``patterns`` counts for a package: one is its name, or matches it.
-
-    ``*`` alone is for the packages without a record of their own, so not for this one.
-    """
+    """Return whether a record for ``patterns`` counts for a package; ``*`` alone is for those without a record."""
     return any(text == package or (text != "*" and fnmatchcase(package, text)) for text in patterns)
 
 

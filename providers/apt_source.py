@@ -198,10 +198,7 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 
 
 def _edits(title: str, should: Mapping[str, Any]) -> dict[str, str]:
-    """Return field → text for the file of a source; an empty text removes a field.
-
-    Fields without an attribute are ``options``: if declared, these replace all of them.
-    """
+    """Return field → text for a source's file, "" to remove one; declared ``options`` replace all other fields."""
     present = deb822.read(_path(title))
     attributes = {**({} if "types" in present else {"types": ["deb"]}), **should}
     edits = {field: " ".join(attributes[name] or ()) for name, field in LISTS.items() if name in attributes}

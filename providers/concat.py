@@ -90,10 +90,7 @@ def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def assembled(should: Mapping[str, Any]) -> bytes:
-    """Return the header and the fragments, with separators between them, as one content.
-
-    Raise ``OSError``, and ``ResourceError`` for no or too large fragments.
-    """
+    """Return header and fragments with separators. Raise ``OSError``, ``ResourceError`` for none or too large ones."""
     texts, size = [], 0
     for path in _fragments(should):
         with files.open_source(path) as file:

@@ -217,10 +217,7 @@ def variables(environment: Iterable[str]) -> list[str]:
 
 
 def blocks(table: files.Lines) -> Iterator[Block]:
-    """Yield the managed jobs of a crontab: a comment with the name, lines of variables, and the job.
-
-    A comment of ours without a job after it is an ordinary one.
-    """
+    """Yield the managed jobs: a comment of ours, which alone is an ordinary one, lines of variables, and the job."""
     start, name, environment = -1, "", list[str]()
     for number, line in enumerate(table):
         if line.startswith(MARK):
@@ -234,10 +231,7 @@ def blocks(table: files.Lines) -> Iterator[Block]:
 
 
 def reached(table: files.Lines, block: Block) -> list[str]:
-    """Return the later jobs of a table that a block's variables reach, as no line sets them again.
-
-    A job without a name of ours appears as ``line 7``.
-    """
+    """Return the later jobs that a block's variables reach, as no line sets them again; unnamed ones as ``line 7``."""
     variables = {line.partition("=")[0] for line in block.job["environment"]}
     jobs: list[str] = []
     name = ""

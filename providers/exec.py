@@ -43,10 +43,7 @@ class Provider(ImperativeProvider):
                     yield from _text_problems(attribute, command)
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
-        """Return whether all guards allow the command, and the reason; never if only a refresh runs it.
-
-        Raise ``CommandError`` if other users can change its code, so that a plan shows the refusal too.
-        """
+        """Return whether all guards allow the command, and the reason. Raise ``CommandError`` as ``set`` would."""
         self._declared[name] = should
         answer = not should["refreshonly"] and _allowed(should)
         argv = _argv(*_commands(should, "command"), shell=should["shell"]) if answer else ()
@@ -179,10 +176,7 @@ def _search_path(should: Mapping[str, Any]) -> str | None:
 
 
 def _locate(program: str, path: str | None, cwd: str | None) -> str:
-    """Return the full path of a program in the declared search path, or relative to ``cwd``.
-
-    A bare name without a declared path stays: ``Command`` finds it in the default path.
-    """
+    """Return a program's full path by ``path`` or ``cwd``; a bare name without ``path`` stays, for ``Command``."""
     if "/" in program:
         return files.canonical_path(os.path.join(cwd or "/", program))  # noqa: PTH118 - text in, text out
     if path is None:

@@ -202,10 +202,7 @@ class Provider(BaseProvider):
         self._write(batch, path, change, ensure, keep)
 
     def _write(self, batch: files.Batch, path: str, change: Change, ensure: str, keep: Callable[..., None]) -> None:
-        """Make or change a file, directory or link, by ``ensure``; no directory is in the place of another kind.
-
-        ``keep`` copies the present file before a replacement.
-        """
+        """Make or change a file, directory or link of the kind ``ensure``; ``keep`` copies the present file before."""
         is_, should = change
         owner = {
             "uid": self._id(files.user_id, should.get("owner")),
@@ -343,10 +340,7 @@ def _content_row(content: bytes) -> Resource:
 
 
 def _canonical_mode(mode: str, ensure: str | None) -> str | None:
-    """Return the canonical form of a declared mode: four digits, and none for a link, which has no mode.
-
-    A directory gets the right to search with each right to read.
-    """
+    """Return a declared mode with four digits; a directory's with search beside reading, None for a link."""
     if ensure == "link":
         return None
     if ensure == "directory" and mode[0].isdigit():
@@ -364,10 +358,7 @@ def _new_mode(is_: Mapping[str, Any] | None, should: Mapping[str, Any], ensure: 
 
 
 def _mode(mode: str, ensure: str, present: str | None) -> str:
-    """Return the octal mode for a declared ``mode`` of a file of the kind ``ensure``.
-
-    A symbolic mode changes the ``present`` one, or the default of a new file.
-    """
+    """Return the octal mode for a declared one; a symbolic one changes the ``present`` mode, or the default."""
     directory = ensure == "directory"
     if not mode[0].isdigit():
         number = int(present or ("0755" if directory else "0644"), 8)

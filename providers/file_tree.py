@@ -167,10 +167,7 @@ class _Comparison:
         return symbolic_mode.apply(mode, present, directory=directory)
 
     def _purged(self) -> list[str]:
-        """Return the members that the source lacks, the deepest first, without those that contain ignored files.
-
-        Raise ``ResourceError`` for more than ``max_purged``.
-        """
+        """Return the members to purge, the deepest first, none with ignored files. Raise ``ResourceError``."""
         if not self._should.get("purge"):
             return []
         extra = [name for name in self.now.members if name not in self.expected and name not in self.now.with_ignored]
@@ -225,10 +222,7 @@ class _Comparison:
 
 
 def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) -> int | None:
-    """Return the number of a declared user or group, or None without one.
-
-    Unless it ``must_exist``, -1, which nothing has, stands for a missing one.
-    """
+    """Return the number of a declared user or group, or None; -1, which nothing has, unless it ``must_exist``."""
     if owner is None:
         return None
     try:
@@ -240,10 +234,7 @@ def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) 
 
 
 def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
-    """Remove a directory with a copy for ``backup``.
-
-    Raise ``ResourceError`` for too many files or a mount point in it.
-    """
+    """Remove a directory, copied for ``backup``. Raise ``ResourceError`` above ``max_files`` or at a mount point."""
     try:
         file_trees.read_tree(path, file_trees.ignored(None), should["max_files"])
     except FileNotFoundError:
@@ -254,10 +245,7 @@ def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
-    """Bring a tree to its expected state: copy lost files, remove members, write new ones, set owners and modes.
-
-    Raise ``ResourceError``, with nothing changed, for a member of another kind in the way.
-    """
+    """Bring a tree to its expected state, with copies of lost files. Raise ``ResourceError`` before any change."""
     compared = _Comparison(path, should, must_exist=True)
     members = compared.now.members
     turned = _turned(compared, force=should["force"])

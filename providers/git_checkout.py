@@ -60,10 +60,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the commit with the revision's present one at the source, and tracked files with the commit.
-
-        Changed files count only with ``force``, which overwrites them.
-        """
+        """Compare the commit with the revision's at the source, and with ``force`` the files with the commit."""
         if attribute == "revision" and is_.get("revision") not in {None, should["revision"]}:
             commit = self._target(should, _account(is_["user"])).commit
             return is_["revision"] == commit or (
@@ -258,10 +255,7 @@ def _status(directories: files.Directories, path: str) -> os.stat_result | None:
 
 
 def _fetch(copy: WorkingCopy, should: Mapping[str, Any], target: git.Target, *, force: bool) -> None:
-    """Fetch a commit into a checkout, whose remote ``origin`` becomes the declared source.
-
-    Raise ``CommandError`` also if, without ``force``, the commit would overwrite a local file.
-    """
+    """Fetch a commit from the declared source. Raise ``CommandError`` if, without ``force``, it would lose a file."""
     has_origin = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
     copy.run("remote", "set-url" if has_origin else "add", "origin", "--", should["source"])
     copy.fetch(should, target)

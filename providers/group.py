@@ -63,10 +63,7 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the effects of a change on users: those who join or leave a group, or lose their primary one.
-
-        A plan reports a conflict with the declaration of such a user.
-        """
+        """Yield the users who join or leave a group, or lose their primary one, to find conflicts in a plan."""
         yield from _memberships(changes)
         deleted = {name: is_ for name, (is_, should) in changes.items() if should["ensure"] == "absent" and is_}
         numbers = {is_["gid"]: name for name, is_ in deleted.items()}

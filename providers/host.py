@@ -55,10 +55,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare with the host's line for the declared address family, IPv4 or IPv6.
-
-        An earlier line with another address is a difference: the resolver takes the first line with a name.
-        """
+        """Compare with the line of the declared family; an earlier one with another address, which counts, differs."""
         if should["ensure"] != "present":
             return None
         line = _line_of_family(is_, should)
@@ -85,10 +82,7 @@ class Provider(BaseProvider):
             yield from rows if names is not None else filter(None, map(_listed, rows))
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield a warning for each declared host if an earlier line counts until it is edited.
-
-        Yield also that the resolver does not read /etc/hosts, and the problems of editing the files.
-        """
+        """Yield warnings for overridden hosts, a file that the resolver does not read, and the problems of editing."""
         complete = {name: should for name, should in reveal(changes).items() if "ip" in should}
         for (name, target), should in complete.items():
             with suppress(OSError):
@@ -242,10 +236,7 @@ def _declared_names(should: Mapping[str, Any]) -> list[str]:
 
 
 def _answers(host: Mapping[str, Any]) -> Iterator[tuple[tuple[str, bool], str]]:
-    """Yield the answers of a line: (name, whether IPv6), and the address.
-
-    glibc answers a question for IPv4 by the loopback address of IPv6 and by mapped addresses too.
-    """
+    """Yield (name, whether IPv6), and the address: glibc answers IPv4 by ``::1`` and mapped addresses too."""
     ip, names = host["ip"], [host["name"].lower(), *map(str.lower, host["host_aliases"])]
     six = ":" in ip
     four = "" if not six else "127.0.0.1" if ip == "::1" else _mapped(ip)

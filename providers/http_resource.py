@@ -125,10 +125,7 @@ class Provider(SimpleProvider):
             yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create an object with the declared fields, and record its identifier from the service.
-
-        A service that creates objects in the background is waited for.
-        """
+        """Create an object, wait until a service in the background has done so, and record its identifier."""
         _store_secret_fields(context, name, should)
         method, path = self._paths.create
         values = self._paths.values(name)
@@ -213,10 +210,7 @@ class Provider(SimpleProvider):
         return http_paths.fill(request.path, self._paths.values(name), http.field_at(present.fields, field), field)
 
     def _detail(self, values: Mapping[str, str], number: Any) -> Object | None:
-        """Return an object, read by its own path, or None without such a path or object.
-
-        ``values`` are those of its name; ``number`` is its identifier or None.
-        """
+        """Return an object by its own path, or None; ``values`` are of its name, ``number`` its identifier or None."""
         if self._paths.read is None:
             return None
         response = self._client.find(http_paths.fill(self._paths.read, values, number, self._config["id"]))
@@ -227,10 +221,7 @@ class Provider(SimpleProvider):
     def _listed(
         self, context: Context, parents: Mapping[str, str], names: Mapping[str, str] | None
     ) -> Iterator[Resource]:
-        """Yield the objects in the list below ``parents``, the variables of its path.
-
-        ``names``: name within the list → name of the resource, of the requested ones; None for all.
-        """
+        """Yield the objects in the list below ``parents``; ``names``: name in it → the resource's, None for all."""
         entries_by_name: dict[str, list[dict[str, Any]]] = {}
         for fields in self._entries(http.expand(self._paths.list, **parents), nested=bool(parents)):
             own_name = str(http.field_at(fields, self._config["name"]))

@@ -81,10 +81,7 @@ class Provider(BaseProvider):
                     yield {**row, "value": files.printable(_value(texts, lines_of_name[-1], syntax))}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a setting, such as the directory of its file.
-
-        Yield a warning if a later file overrides it, or if the end of its value is unclear.
-        """
+        """Yield missing prerequisites, and warnings for an overriding later file and for an unclear value."""
         yield from file_parts.missing(changes)
         yield from _overridden(changes)
         for name in changes:
@@ -133,10 +130,7 @@ def _is_set(name: Name, path: str, changes: Mapping[Name, Mapping[str, Any]]) ->
 def edit(
     lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None], syntax: ini_lines.Syntax = UNKNOWN
 ) -> None:
-    """Bring the settings in ``states`` to these states; None removes them, with their continuation lines.
-
-    Raise ``ResourceError`` if it is unclear which these are.
-    """
+    """Change settings, or remove them for None with all their lines. Raise ``ResourceError`` if these are unclear."""
     texts = list(lines)
     present = find(texts, states, syntax)
     removed: list[int] = []
@@ -195,10 +189,7 @@ def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = U
 def _written(
     texts: Sequence[str], present: Setting, should: Mapping[str, Any], syntax: ini_lines.Syntax
 ) -> Iterator[str]:
-    """Yield the lines of a setting with its new value, in the style of the ``present`` ones.
-
-    The lines of a longer value are indented below the name. A comment behind a value in one line stays.
-    """
+    """Yield the lines of a setting with its new value, in the style of the ``present`` ones, with its comment."""
     text = texts[present.number]
     begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]
     if begin[-2:-1].isspace() and begin[-1:] in {"=", ":"}:
@@ -226,10 +217,7 @@ def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[t
 
 
 def _parse(text: str, names: Collection[str], syntax: ini_lines.Syntax) -> tuple[str, int] | None:
-    """Return the one of ``names`` that a line sets, and the index of its value, -1 without a value; or None.
-
-    A name may contain ``=`` or ``:``, so each separator in the line is tried.
-    """
+    """Return the name that a line sets, which may contain separators, and the index of its value or -1; or None."""
     if (name := syntax.setting(_name(text))) in names:
         return name, -1
     longest = max(map(len, names))
@@ -318,10 +306,7 @@ def _insertion_point(
 
 
 def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:
-    """Return for each line whether it is inside a value, where no setting must be inserted.
-
-    The next line, apart from comments and blank ones, then continues the value.
-    """
+    """Return for each line whether it is inside a value: the next line but comments and blank ones continues it."""
     inside, following = [False] * len(kinds), ""
     for number in range(len(kinds) - 1, -1, -1):
         inside[number] = following == "more"

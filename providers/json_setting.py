@@ -137,10 +137,7 @@ class _Document:
         self.text = self.text[:begin] + self.text[end:]
 
     def _add(self, container: int, items: list[_Item], key_path: KeyPath, value: Any) -> None:
-        """Add an item with the last key of ``key_path`` to the container whose bracket is at ``container``.
-
-        It follows the last one of ``items``, after the same white space.
-        """
+        """Add an item with the last key of ``key_path`` behind ``items``, those of the container at ``container``."""
         step = key_path[-1]
         if isinstance(step, int):
             structured_settings.check_index(step, len(items), key_path, removal=False)
@@ -170,10 +167,7 @@ class _Document:
         self.text = self.text[: container + 1] + inside + self.text[end:]
 
     def _items(self, at: int, step: str | int, key_path: KeyPath) -> list[_Item]:
-        """Return the items of the object or array at a position.
-
-        Raise ``ResourceError`` if it cannot contain ``step``, such as an index in an object; ``key_path`` leads to it.
-        """
+        """Return the items of the container at ``key_path``. Raise ``ResourceError`` if it cannot contain ``step``."""
         structured_settings.check_container({"{": {}, "[": []}.get(self.text[at]), step, key_path)
         return list(self._scan(at))
 

@@ -195,10 +195,7 @@ def _is_hash(text: str, name: str) -> bool:
 
 
 def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
-    """Return the new line of an entry, or an empty text if it is as declared.
-
-    A hashed name stays so, with its salt, unless the declaration makes it readable.
-    """
+    """Return the new line of an entry, or "" if it is as declared; a hash stays unless the name is to be readable."""
     row = _row(key, "", entry)
     compared = row.keys() - {"target", "misspelled"}
     if "misspelled" not in row and all(

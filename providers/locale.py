@@ -59,10 +59,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the locales in /etc/locale.gen, and of ``names`` also built ones that are not listed.
-
-        The latter are absent from the list, but a removal has to find them.
-        """
+        """Return the locales in /etc/locale.gen; of ``names`` also unlisted built ones, which a removal has to find."""
         built = self._built()
         listed = dict(filter(None, map(_entry, files.read_lines(LIST))))
         requested = listed if names is None else names
@@ -101,10 +98,7 @@ class Provider(BaseProvider):
             file_parts.edit_file(LIST, lambda lines: edit(lines, locales))
 
     def _build(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Build a locale. Raise ``ResourceError`` if it does not exist then, or has the former character set.
-
-        The exit code is no proof: warnings have one too, and a full disk has none.
-        """
+        """Build a locale. Raise ``ResourceError`` by its existence and character set: the exit code is no proof."""
         if reason := _missing(name, should):
             raise ResourceError(reason)
         options = ("--replace", "--force", "--inputfile", _source(name), "--charmap", str(_charset(name, should)))

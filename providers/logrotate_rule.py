@@ -83,10 +83,7 @@ class Provider(BaseProvider):
 
 
 def _later_duplicates(copy: Copy) -> Iterator[str]:
-    """Yield an error for each log with its own rule in a file and a matching pattern in another.
-
-    logrotate itself reports a log with two rules only once it exists.
-    """
+    """Yield an error for a log with a rule and a pattern in two files: logrotate reports it only once it exists."""
     read = [Path(copy.main), *(path for path in listing.matching(copy.directory) if NAME.fullmatch(path.name))]
     patterns = [(path, text) for path in read for text in _patterns(os.path.realpath(path))]
     for (path, text), (second, pattern) in permutations(patterns, 2):

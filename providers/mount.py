@@ -131,10 +131,7 @@ class Provider(BaseProvider):
                 yield name, SideEffect(f"{name.rstrip('/')}/", "hide", "file", dependent=True, tree=True)
 
     def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
-        """Mount or unmount as ``entry`` declares; ``present`` is the entry of fstab until now.
-
-        New options are set by a remount; for another device or type the file system is unmounted first.
-        """
+        """Mount, remount for new options, or unmount as ``entry`` declares; ``present`` is the entry until now."""
         name = entry["name"]
         if entry["ensure"] == "unmounted":
             self._unmount(name)
@@ -152,10 +149,7 @@ class Provider(BaseProvider):
         self.mount("-t", entry["fstype"], "-o", entry["options"], "--", entry["device"], name)
 
     def _unmount(self, name: str) -> None:
-        """Unmount all file systems at a mount point, which may cover each other.
-
-        If other users can write to a directory above, the directory's descriptor is used, not the path.
-        """
+        """Unmount all file systems at a mount point, by a descriptor where others can write to a directory above."""
         for _ in range(LAYERS):
             if name in files.mount_points():
                 with files.Directories() as directories:
@@ -215,10 +209,7 @@ def _unescape(text: str) -> str:
 
 
 def _canonical_device(device: str) -> str:
-    """Return the canonical form of a device: a path without needless slashes, a tag in capitals without quotes.
-
-    A share ``//host/name`` stays as it is.
-    """
+    """Return a device as a clean path, or a tag in capitals without quotes; a share ``//host/name`` as it is."""
     tag, equals, value = device.partition("=")
     if equals and tag.upper() in TAGS:
         quoted = len(value) > 1 and value[0] == value[-1] == '"'

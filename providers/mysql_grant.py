@@ -100,10 +100,7 @@ class Provider(ServerProvider):
         yield from context.accepted(rows)
 
     def _existing(self, session: Session, kind: str) -> Collection[str]:
-        """Return the rights of this server for a kind of target; versions differ.
-
-        All results of a query, perhaps for other kinds too, are kept for the run.
-        """
+        """Return this server's rights for a kind of target; all results of a query are kept for the run."""
         if kind not in self._rights:
             self._rights = {**self._rights, **_existing_rights(session, kind)}
         return self._rights[kind]
@@ -157,10 +154,7 @@ def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> 
 
 
 def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
-    """Return the new rights of an account, with ``GRANT`` as one of them; ``held`` are its present ones.
-
-    With ``ALL`` it keeps these, and without declared options its ``GRANT``.
-    """
+    """Return an account's new rights and ``GRANT``; ``ALL`` keeps the ``held`` ones, undeclared options ``GRANT``."""
     if should["ensure"] == "absent":
         return {}
     expected, options = parse(should["privileges"]), should.get("options")

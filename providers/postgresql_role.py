@@ -77,10 +77,7 @@ class Provider(ServerProvider):
         return False, "changed: the server has another password"
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Return the roles in ``names``, or all, with digests of password verifiers if our role may read these.
-
-        The query masks the digests with a random key, as the output of psql is logged.
-        """
+        """Return the roles in ``names``, or all; digests of verifiers are masked, as the output of psql is logged."""
         key = os.urandom(32).hex()
         without = QUERY.format(more="", table="pg_roles")
         query = QUERY.format(more=STORED.format(key=literal(key)), table="pg_authid")
@@ -149,10 +146,7 @@ def is_verifier(text: str) -> bool:
 
 
 def matches(password: str, role: str, method: str, digest: str) -> bool:
-    """Return whether the server's verifier is of a password or verifier.
-
-    ``method``: the stored verifier without its secret part; ``digest``: the SHA-256 of the whole.
-    """
+    """Return whether a password or verifier is the server's, of which ``digest`` is the SHA-256."""
     if is_verifier(password):
         stored = password
     elif method == "md5":

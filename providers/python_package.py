@@ -157,10 +157,7 @@ class Provider(BaseProvider):
             yield from _caused(venv, list(packages), versions, links)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Run pip once for each environment and set of options, and once for the removals from one.
-
-        Before that, descriptions left by a killed pip are brought into a state that pip can handle.
-        """
+        """Run pip once for each environment and set of options, after a repair of descriptions left by a killed pip."""
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
@@ -315,10 +312,7 @@ def _libraries(venv: str) -> list[Path]:
 
 
 def _set_aside(directory: Path, entries: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each description that a killed pip has renamed, with its former name.
-
-    pip renames the files that it removes to names that begin with ``~``, the description first.
-    """
+    """Yield each description that a killed pip had renamed, as it does before a removal, and its former name."""
     for entry in entries:
         if entry.startswith("~") and entry.endswith(".dist-info"):
             with suppress(FileNotFoundError):
@@ -333,10 +327,7 @@ def _names(entries: Iterable[str]) -> set[str]:
 
 
 def _is_whole(description: str) -> bool:
-    """Return whether the installation of a package ended, and no loss of power emptied its files.
-
-    Its record then contains the file that installers add to it, and each file with its size.
-    """
+    """Return whether a package has its installer's file, written last, and no file that a power loss emptied."""
     try:
         record = files.read(f"{description}/RECORD", LARGEST_RECORD)
     except FileNotFoundError:

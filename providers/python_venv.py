@@ -174,10 +174,7 @@ def _can_others_replace(path: str) -> bool:
 
 
 def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
-    """Prepare a directory for ``venv``, with the mark of an incomplete environment in it.
-
-    It is new, emptied after a killed run, or that of an environment without its interpreter.
-    """
+    """Make, empty or repair the directory for ``venv``, with the mark of an incomplete environment in it."""
     ids = {"uid": files.user_id(owner), "gid": pwd.getpwnam(owner).pw_gid} if owner else {}
     with files.Batch() as batch:
         if owner is None and _can_others_replace(path):
@@ -194,11 +191,7 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
 
 
 def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> None:
-    """Make the directory of an environment, unless an empty one is there.
-
-    With a declared owner (``ids``), an empty one of another owner, or with mode 0700, is made again: it may be the rest
-    of a killed run.
-    """
+    """Make the directory of an environment, or take an empty one; the rest of a killed run is made again."""
     if os.path.lexists(path):
         # The mark that a killed run was making is no content; the next one removes it.
         if any(not entry.startswith(f".{MARK}.") for entry in os.listdir(path)):  # noqa: PTH208 - bare names

@@ -295,10 +295,7 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
 
 
 def _check_owner(path: str, target: str, user: str) -> None:
-    """Raise ``ResourceError`` for a target without a user part, which belongs to the file's owner, if that is another.
-
-    A missing file has no owner yet.
-    """
+    """Raise ``ResourceError`` if the file of a target without ``~`` or ``%u`` belongs to another user."""
     if path != target:
         return
     try:

@@ -290,10 +290,7 @@ def _merged(former: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
 
 
 def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
-    """Return the text for a match of ``FIELD``: a named value, or a brace for a doubled one.
-
-    Raise ``ResourceError`` for a single brace or an unknown name.
-    """
+    """Return the value or brace for a match of ``FIELD``. Raise ``ResourceError`` for a single brace or no value."""
     if field.group() in {"{{", "}}"}:
         return field.group()[0]
     if (name := field[1]) is None:
@@ -328,10 +325,7 @@ def _substitute(pattern: re.Pattern[str], replacement: str, text: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """Return a value in block style of YAML, the same for readers of YAML 1.1 and 1.2.
-
-    A text such as ``yes``, a Boolean for only one of them, is quoted.
-    """
+    """Return a value in block style, the same for YAML 1.1 and 1.2: ``yes``, a Boolean for only one, is quoted."""
     import yaml
 
     from resource_api.manifest import yaml_scalar

@@ -96,10 +96,7 @@ class Provider(BaseProvider):
                 yield accepted
 
     def _described(self, context: Context, name: str, text: str | None) -> Resource:
-        """Return the attributes in a file's text: those of its only rule, or else ``content``.
-
-        None means a file that sudo ignores: without attributes, it differs from any declaration.
-        """
+        """Return the attributes of a text's only rule, or ``content``; none for None, a file that sudo ignores."""
         if text is None:
             return {}
         rules = [] if name in self._by_content else [rule for line in text.split("\n") if (rule := _parse(line)) != {}]

@@ -89,10 +89,7 @@ class Provider(BaseProvider):
         file_parts.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield a problem for each parameter that the kernel lacks, and each file that is not read at boot.
-
-        Yield a warning for later files that override a value.
-        """
+        """Yield problems for missing parameters and files not read at boot, and warnings for overriding files."""
         for identity, should in changes.items():
             name, target = identity
             if should["ensure"] == "absent":
@@ -251,10 +248,7 @@ def _unread(target: str) -> str:
 
 
 def _later_files(target: str) -> list[str]:
-    """Return the paths of the files that are read after ``target`` at boot, the last one first.
-
-    The order is that of the names; for one name, the earlier directory counts: sysctl.d(5).
-    """
+    """Return the files read after ``target`` at boot, the last first: by name, once for each name (sysctl.d(5))."""
     directory, _, file_name = target.rpartition("/")
     names: dict[str, str] = {}
     for later_directory in DIRECTORIES if directory in DIRECTORIES else ():

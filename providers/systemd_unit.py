@@ -155,10 +155,7 @@ class Provider(BaseProvider):
                 mask.unlink()
 
     def _stop(self, name: str) -> None:
-        """Stop and disable a unit, or the instances of a template, before its last file is removed.
-
-        If another directory has a file of the same unit, that takes effect and the unit stays.
-        """
+        """Stop and disable a unit, or a template's instances, before its last file is removed; others stay."""
         if not _is_last(name):
             return
         if os.path.isdir(systemd_units.BOOTED):  # noqa: PTH112 - a text

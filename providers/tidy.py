@@ -66,10 +66,7 @@ class _Tidying:
     """One pass through a directory: the matching files, which are removed if ``remove`` is set."""
 
     def __init__(self, should: Mapping[str, Any], *, remove: bool) -> None:
-        """Find the matching files of the declared directory, and with ``remove`` delete them.
-
-        The results are in the attributes. Raise ``ResourceError`` or ``OSError`` if the directory cannot be read.
-        """
+        """Find the matching files, and with ``remove`` delete them. Raise ``ResourceError`` or ``OSError``."""
         age, size, matches = (should.get(attribute) for attribute in ("age", "size", "matches"))
         self.count = self.size = 0
         self.paths: list[str] = []

@@ -103,10 +103,7 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of a user: groups, and the shell.
-
-        Yield a problem for a removal if the user has processes, or a home that is a mount point.
-        """
+        """Yield missing groups and shells, and problems of a removal: the user's processes, a mounted home."""
         from lib import prerequisites
 
         removed = {name: should for name, should in changes.items() if should.get("managehome")}
@@ -129,10 +126,7 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the groups that users join or leave, and the losses with a user: group, memberships and home directory.
-
-        A plan reports a conflict with a group that is declared otherwise.
-        """
+        """Yield the groups that users join or leave, and groups and homes lost with users, for conflicts in a plan."""
         yield from _memberships(changes)
         deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
         groups = grp.getgrall() if deleted else ()
@@ -272,10 +266,7 @@ def _forget(prefix: Path, name: str) -> None:
 
 
 def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
-    """Check the number of a new user in a copy of the account files, and make its home directory.
-
-    Both come before the files are replaced. Raise ``ResourceError`` for a number that another user has.
-    """
+    """Check a new user's number, and make its home, before the files are replaced. Raise ``ResourceError``."""
     text = (prefix / "etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
     _, _, uid, gid, _, home, _ = next(line for line in text.split("\n") if line.startswith(f"{name}:")).split(":")
     with suppress(KeyError):

@@ -44,10 +44,7 @@ class Provider(ServiceProvider):
         return resource["name"], resource.get("user", "")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the units in ``names``, also those that do not exist, or all services of users with a manager.
-
-        A query that a user's manager does not answer is a failure of that user's units.
-        """
+        """Return the units in ``names``, also missing ones, or all; those of a manager without an answer fail."""
         names_by_user: dict[str, list[str]] = defaultdict(list)
         for name, user in names or ():
             names_by_user[user].append(name)
@@ -117,10 +114,7 @@ class Provider(ServiceProvider):
             self.systemctl("start", f"user@{units.uid}.service")
 
     def _end_lingering(self, user: str, units: Units) -> None:
-        """Disable lingering: the service manager of a user then runs during logins only.
-
-        Without a login it is stopped here, as systemd would do it only after some seconds.
-        """
+        """Disable lingering, and stop a manager without a login now, as systemd would only after some seconds."""
         self.loginctl("disable-linger", "--", user)
         if self.loginctl.attempt("show-user", "--property=Sessions", "--value", "--", user).stdout.strip() == "":
             self.systemctl("stop", f"user@{units.uid}.service")

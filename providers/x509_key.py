@@ -44,10 +44,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Require encryption if a passphrase is declared, and compare an encrypted key's attributes by it.
-
-        Without a passphrase an encrypted key cannot be read, and counts as right.
-        """
+        """Require encryption for a passphrase; without one, the attributes of an encrypted key count as right."""
         secret = should.get("passphrase")
         if attribute == "ensure" and should["ensure"] == "present" and secret is not None and not is_["encrypted"]:
             return False, "is not encrypted"

@@ -227,10 +227,7 @@ class Provider(packages.PackageProvider):
         return f"{name}={ensure}+" if ensure.endswith("+") else f"{name}={ensure}"
 
     def _apt(self, context: Context, *arguments: str) -> None:
-        """Run apt-get, again after a repair of packages that a killed dpkg left unconfigured.
-
-        Raise ``ResourceError``.
-        """
+        """Run apt-get, again after a repair of packages that a kill left unconfigured. Raise ``ResourceError``."""
         result = self.apt_get.attempt(*OPTIONS, *arguments, log="debug")
         if result.exit_code and "dpkg --configure -a" in result.stderr:
             self.dpkg.attempt(*KEEP_FILES, "--configure", "-a")  # fails for packages that apt has to unpack again
@@ -272,10 +269,7 @@ class Provider(packages.PackageProvider):
         }
 
     def _policy(self, names: list[str]) -> dict[str, list[str]]:
-        """Return the lines about each package, by name, with one call: apt reads all its lists even for one name.
-
-        Lines before the first name belong to no package.
-        """
+        """Return name → the lines about a package, with one call: apt reads all its lists even for one name."""
         lines_by_name: dict[str, list[str]] = {}
         lines: list[str] = []
         for line in self.apt_cache.lines("policy", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
@@ -325,10 +319,7 @@ def _lists() -> list[str]:
 
 
 def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
-    """Return the machine's architecture, which is that of the package dpkg, and the records of all packages on it.
-
-    A record with the state ``not-installed`` is of no package there.
-    """
+    """Return the machine's architecture, which is that of dpkg, and the records of all packages that are on it."""
     records = list(_parse(database.decode("utf-8", "surrogateescape")))
     native = next((record.get("Architecture", "") for record in records if record["Package"] == "dpkg"), "")
     return native, [record for record in records if _state(record) != "not-installed"]

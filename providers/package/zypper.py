@@ -79,10 +79,7 @@ class Provider(rpm.RpmProvider):
                 yield name, Problem(None, f"zypper knows no package '{name}'")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Install and remove in one transaction for each set of options.
-
-        A lock would forbid the change: it is removed before, and restored unless another mark is declared.
-        """
+        """Install and remove by sets of options; locks are removed before, and restored unless declared otherwise."""
         held = _held()
         transactions = list(self._transactions(context, changes))
         if locked := sorted(held.intersection(*(names for _, names in transactions)) if transactions else ()):

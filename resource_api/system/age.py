@@ -31,10 +31,7 @@ class Identities:
         self.path = path
 
     def decrypt(self, data: bytes) -> bytes:
-        """Return the content of encrypted data, armoured or not.
-
-        Raise ``ValueError`` for data that is for other recipients or was altered, ``UsageError`` as ``_load`` does.
-        """
+        """Return the content of encrypted data. Raise ``ValueError`` if not for us or altered, or ``UsageError``."""
         pyrage = _pyrage()
         try:
             content: bytes = pyrage.decrypt(data, self._load())
@@ -60,10 +57,7 @@ class Identities:
 
 
 def create_identity(path: str) -> str:
-    """Write a new identity into a file with mode 0600, as age-keygen does, and return its recipient.
-
-    Raise ``UsageError`` when the file exists or cannot be written.
-    """
+    """Write a new identity into a private file, as age-keygen, and return its recipient. Raise ``UsageError``."""
     identity = _pyrage().x25519.Identity.generate()
     recipient = str(identity.to_public())
     create_private_file(path, f"# public key: {recipient}\n{identity}\n".encode())

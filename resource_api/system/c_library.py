@@ -15,10 +15,7 @@ SET_DUMPABLE: Final = 4
 
 @cache
 def load() -> tuple[object, Callable[[], int]]:
-    """Return the C library, and the function that returns ``errno``.
-
-    ``ctypes`` is loaded with the first call. Call this before a fork: loading it in the child is not safe.
-    """
+    """Return the C library, and a function for ``errno``. Call this before a fork: loading in a child is not safe."""
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)

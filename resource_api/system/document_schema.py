@@ -146,10 +146,7 @@ def _read(name: str) -> Any:
 
 
 def resolved(part: object, name: str) -> Any:
-    """Return a part of the schema ``name`` with the schemas of its references in place of ``$ref``.
-
-    References, which ``accepts`` does not follow, are relative to ``name``.
-    """
+    """Return a part of the schema ``name`` with its relative ``$ref`` resolved, which ``accepts`` does not follow."""
     if isinstance(part, list):
         return [resolved(item, name) for item in part]
     if not isinstance(part, dict):
@@ -162,10 +159,7 @@ def resolved(part: object, name: str) -> Any:
 
 
 def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
-    """Yield the violations that an error of the library ``jsonschema`` means, one for each wrong key of a mapping.
-
-    Their messages are ours: the library's show whole documents.
-    """
+    """Yield the violations in an error of ``jsonschema``, by key, in our words: its own show whole documents."""
     path = tuple(error.absolute_path)
     schema: Any = error.schema
     value: Any = error.instance

@@ -99,10 +99,7 @@ def networking() -> dict[str, object]:
 
 
 def interfaces() -> dict[str, dict[str, str]]:
-    """Return the addresses (``ip``, ``ip6``, ``mac``) of each interface: at most one of each family.
-
-    ``ip`` is the primary IPv4 address; ``ip6`` is chosen by ``version_6_addresses``.
-    """
+    """Return interface → its ``ip`` (the primary one), ``ip6`` (by ``version_6_addresses``) and ``mac``."""
     import socket
 
     version_6 = version_6_addresses(_text("/proc/net/if_inet6"))
@@ -201,10 +198,7 @@ class Facts:
 
 @cache
 def machine_id() -> str:
-    """Return an identifier of this machine: a digest of its machine id, or of the host name without one.
-
-    The id itself is confidential (machine-id(5)), and state may be in a database of many machines.
-    """
+    """Return a digest of the machine id, which is confidential (machine-id(5)), or of the host name without one."""
     identifiers = filter(None, map(_text, ("/etc/machine-id", "/var/lib/dbus/machine-id")))
     identifier = next(identifiers, os.uname().nodename)
     return blake2b(identifier.encode(), key=b"resource-api", digest_size=16).hexdigest()

@@ -94,10 +94,7 @@ def shared() -> Iterator[None]:
 
 
 def call_contained(function: Callable[..., object], *arguments: object) -> Any:
-    """Call a provider's function; raise ``ProviderError`` for an exit and any other ``BaseException``.
-
-    ``Exception`` and ``KeyboardInterrupt`` pass through. This process is not restored: see ``contained``.
-    """
+    """Call a provider's function; raise ``ProviderError`` for an exit, unlike ``contained`` without a restoration."""
     try:
         return function(*arguments)
     except (Exception, KeyboardInterrupt):
@@ -108,10 +105,7 @@ def call_contained(function: Callable[..., object], *arguments: object) -> Any:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Run provider code in the ``with`` block, within ``protected``.
-
-    An exit or another ``BaseException`` becomes ``ProviderError``, as it must not end the run; an interrupt passes.
-    """
+    """Run provider code within ``protected``; an exit becomes ``ProviderError``, an interrupt passes."""
     with protected():
         try:
             yield

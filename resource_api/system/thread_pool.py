@@ -59,10 +59,7 @@ class ThreadPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Wait until the threads have ended, after their tasks. Raise ``Abandoned`` as ``next`` does.
-
-        Threads are awaited, not results: one is lost where a signal handler raises as it arrives.
-        """
+        """Wait for the end of the threads: a result may be lost to a signal handler. Raise ``Abandoned``."""
         for _thread in self._threads:
             self._tasks.put(None)
         if self._abandoned:
@@ -84,10 +81,7 @@ class ThreadPool:
         return self._running < self._size
 
     def start(self, task: Callable[[], object]) -> None:
-        """Run ``task`` as soon as a thread is free, with this thread's context variables, such as bound log fields.
-
-        Raise ``RuntimeError`` when not even one thread can be started.
-        """
+        """Run ``task`` in a free thread, with this thread's context variables. Raise ``RuntimeError`` without any."""
         if len(self._threads) < min(self._size, self._running + 1):
             self._add_thread()
         self._running += 1
@@ -107,10 +101,7 @@ class ThreadPool:
             self._size = len(self._threads)  # the system has no more threads: share the started ones
 
     def next(self) -> Any:
-        """Wait for the next task to end and return its result, or raise its exception.
-
-        Raise ``Abandoned`` when the grace period passes before a task ends.
-        """
+        """Return the next task's result, or raise its exception. Raise ``Abandoned`` after the grace period."""
         with self.unlocked():
             result = self._wait()
         self._running -= 1
@@ -120,10 +111,7 @@ class ThreadPool:
 
     @contextmanager
     def unlocked(self) -> Iterator[None]:
-        """Release the lock for a slow operation, such as a provider call, so that other threads go on.
-
-        A thread that was abandoned meanwhile never returns from here.
-        """
+        """Release the lock for a slow operation, so that other threads go on; an abandoned one never returns."""
         self._lock.release()
         try:
             yield
@@ -143,10 +131,7 @@ class ThreadPool:
         self._results.put(None)
 
     def _wait(self) -> _Result:
-        """Return the next result of a task. A None in the queue, from a signal handler, begins the grace period.
-
-        Raise ``Abandoned`` at its end.
-        """
+        """Return the next result; a None in the queue begins the grace period. Raise ``Abandoned`` at its end."""
         while True:
             try:
                 result = self._results.get(timeout=self._seconds_left())

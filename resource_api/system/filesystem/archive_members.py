@@ -72,10 +72,7 @@ class _Bounded:
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
-        """Read for the parsing library. Raise ``ResourceError`` for a larger read than a valid archive needs.
-
-        A malicious header could otherwise make the library read gigabytes into memory.
-        """
+        """Read for the parsing library. Raise ``ResourceError`` for a huge read, which a malicious header causes."""
         # One byte above the limit shows that there is more.
         self.last = self._file.read(min(size, self._largest_read + 1) if size >= 0 else self._largest_read + 1)
         if self.in_headers:

@@ -199,10 +199,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
             yield
 
     def restore(self, backup: Backup) -> None:
-        """Replace or create the file with its content and permissions from a backup; its present content is backed up.
-
-        Raise ``OSError``, and ``ResourceError`` for a damaged backup.
-        """
+        """Replace or create a backup's file; the present one is backed up. Raise ``OSError``, ``ResourceError``."""
         self.keep(backup.path)
         self.flush()
         source = self._content_path(backup.sha256)

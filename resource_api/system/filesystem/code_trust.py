@@ -234,10 +234,7 @@ class CodeTrust:
         return f"{_describe(path, status)}; {_user_name(status.st_uid)} is neither root nor you; {todo}"
 
     def _is_private_group(self, gid: int) -> bool:
-        """Return whether all members of a group are trusted users, so that its right to write is harmless.
-
-        Distributions give each user such a group. A member without an account counts as untrusted.
-        """
+        """Return whether all members of a group are trusted users with an account, as of the group of one user."""
         try:
             names = set(grp.getgrgid(gid).gr_mem)
         except KeyError:

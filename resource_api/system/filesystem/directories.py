@@ -134,10 +134,7 @@ class Directories(AbstractContextManager["Directories"]):
         return directory
 
     def make(self, path: str, mode: int = 0o700) -> Directory:
-        """Return the directory at an absolute path; it and its parents are made with ``mode`` if they are missing.
-
-        Raise ``OSError`` as ``reach`` does.
-        """
+        """Return the directory at a path; it and its parents are made if missing. Raise ``OSError`` as ``reach``."""
         try:
             return self.reach(path)
         except FileNotFoundError:
@@ -162,10 +159,7 @@ class Directories(AbstractContextManager["Directories"]):
         return os.readlink(name, dir_fd=directory.fd)
 
     def follow(self, path: str) -> tuple[Directory, str]:
-        """Return the parent directory and the name of the file at ``path``, after following links at its end.
-
-        Raise ``OSError`` as ``reach`` does.
-        """
+        """Return parent and name of the file at ``path``, after links at its end. Raise ``OSError`` as ``reach``."""
         for _ in range(MAX_LINKS):
             directory, name = self.place(path)
             try:
@@ -201,19 +195,19 @@ class Directories(AbstractContextManager["Directories"]):
                 todo += here.path.rpartition("/")[0].split("/")[::-1]
                 here = self._root()
                 continue
-            link = None
             try:
                 here = self._enter(here, name)
             except NotADirectoryError:
                 link = _link(here, name)
-            if link is not None:
-                links += 1
-                if not here.trusted or not _is_own_link(here, name):
-                    raise _untrusted(here.beneath(name))
-                if links > MAX_LINKS:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                todo += link.split("/")[::-1]
-                here = self._root() if link.startswith("/") else here
+            else:
+                continue
+            links += 1
+            if not here.trusted or not _is_own_link(here, name):
+                raise _untrusted(here.beneath(name))
+            if links > MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            todo += link.split("/")[::-1]
+            here = self._root() if link.startswith("/") else here
         return here
 
     def _root(self) -> Directory:

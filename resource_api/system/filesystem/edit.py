@@ -15,6 +15,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.system.filesystem import files, reading
 from resource_api.system.filesystem.directories import Directories
 from resource_api.system.filesystem.in_place import file_version
+from resource_api.system.filesystem.permissions import Permissions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -65,22 +66,13 @@ def edit(
     """
     for _ in range(_TRIES):
         before = _read_version(path)
-        content = change(before.content or b"")
-        if content == (before.content or b""):
+        former = before.content or b""
+        content = change(former)
+        if content == former:
             return
+        permissions = Permissions(mode, uid, gid) if before.content is None else Permissions()
         try:
-            with files.Batch() as batch:
-                if check is not None and batch.can_others_replace(before.path):
-                    msg = "its new content cannot be checked where other users can write to a directory on its path"
-                    raise ResourceError(msg)
-                if before.content is None:
-                    batch.replace(before.path, content, mode=mode, uid=uid, gid=gid, check=check)
-                else:
-                    batch.replace(before.path, content, check=check)
-                # The new file is complete: only its renaming follows this check.
-                if _read_version(path) != before:
-                    # Leaving the batch with an error discards the new file.
-                    raise BlockingIOError(errno.EAGAIN, "it has been changed meanwhile", path)
+            _replace(path, before, content, permissions, check)
         except OSError as error:
             if error.errno == errno.EAGAIN:  # raised also for a file that is overwritten in place
                 continue
@@ -89,6 +81,21 @@ def edit(
             raise
         return
     raise ResourceError(f"{path} was changed by others {_TRIES} times while it was being edited")
+
+
+def _replace(
+    path: str, before: _Version, content: bytes, permissions: Permissions, check: Callable[[str], object] | None
+) -> None:
+    """Replace a file in the state ``before``. Raise ``OSError``: EAGAIN if it has another; else as ``edit``."""
+    with files.Batch() as batch:
+        if check is not None and batch.can_others_replace(before.path):
+            msg = "its new content cannot be checked where other users can write to a directory on its path"
+            raise ResourceError(msg)
+        batch.replace(before.path, content, **permissions._asdict(), check=check)
+        # The new file is complete: only its renaming follows this check.
+        if _read_version(path) != before:
+            # Leaving the batch with an error discards the new file.
+            raise BlockingIOError(errno.EAGAIN, "it has been changed meanwhile", path)
 
 
 def _read_version(path: str) -> _Version:

@@ -103,10 +103,7 @@ def sweep(directory: Directory) -> None:
 
 
 def _is_own(status: os.stat_result, *, private: bool) -> bool:
-    """Return whether a temporary file may be removed: only the caller can have made it, and it is of a kind we make.
-
-    ``private``: no other user can add a name to its directory.
-    """
+    """Return whether a temporary file can only be ours: of a kind that we make, and ours or in a ``private`` place."""
     kinds = {stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR}
     return (private or status.st_uid == os.geteuid()) and stat.S_IFMT(status.st_mode) in kinds
 
@@ -213,10 +210,7 @@ def _syncfs(fd: int) -> None:
 
 
 def describe_error(error: Exception, path: str) -> str:
-    """Return the message of a failed operation on ``path`` for users: no error number, a path only if it differs.
-
-    EPERM is explained where an attribute of chattr(1) is the cause.
-    """
+    """Return an error's message for users: no number, a path only if not ``path``, the cause of EPERM by chattr(1)."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if (fault := _encryption_fault(error)) is not None:
@@ -230,10 +224,7 @@ def describe_error(error: Exception, path: str) -> str:
 
 
 def _encryption_fault(error: OSError) -> str | None:
-    """Return the fault of an encrypted connection in our words, None for another error.
-
-    The library's own text contains names of its source files.
-    """
+    """Return the fault of an encrypted connection in our words, or None: the library's text has names of sources."""
     if message := getattr(error, "verify_message", ""):
         return f"its certificate is not valid: {message}"
     if isinstance(reason := getattr(error, "reason", None), str) and hasattr(error, "library"):
@@ -324,10 +315,7 @@ class Batch(AbstractContextManager["Batch"]):
         self._temporary_names = TemporaryNames()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Flush, and raise the first failure; after an exception, discard the files that have not appeared.
-
-        Other changes of the batch are done already: they are made durable even then.
-        """
+        """Flush, and raise the first failure; after an exception, discard files that have not appeared, and flush."""
         try:
             if kind is not None:
                 self._discard(self._staged)
@@ -430,10 +418,7 @@ class Batch(AbstractContextManager["Batch"]):
             discard(directory.fd, temporary)
 
     def _create_directory(self, directory: Directory, parent: int, name: str, should: Permissions) -> None:
-        """Create a directory with its permissions in the open directory ``parent``, in which no other user can write.
-
-        ``directory`` is its final place, whose default ACL and group count.
-        """
+        """Create a directory in the private ``parent`` with its permissions for its final place, ``directory``."""
         # Without a declared mode, no later run would correct the narrow mode after a crash.
         os.mkdir(name, DIRECTORY_MODE if should == Permissions() else 0o700, dir_fd=parent)
         try:
@@ -605,10 +590,7 @@ class Batch(AbstractContextManager["Batch"]):
 
 
 def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -> None:
-    """Raise ``PermissionError`` if other users may have put another file at ``path`` to get permissions for it.
-
-    ``status``: that of the file there; ``should``: its new permissions.
-    """
+    """Raise ``PermissionError`` if others may have put the file with ``status`` to get the permissions ``should``."""
     reason = ""
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         reason = "it has other hard links, and other users can write to its directory"

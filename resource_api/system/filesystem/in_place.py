@@ -122,10 +122,7 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
 
 
 def checked_content(content: Content, check: Callable[[str], object] | None) -> bytes:
-    """Return a content as bytes after calling ``check`` with the path of a copy, which may refuse it by raising.
-
-    The copy is in memory, because no file can be created beside the old one.
-    """
+    """Return a content as bytes after ``check`` of a copy in memory, as no file can be created beside the old one."""
     whole = content if isinstance(content, bytes) else b"".join(content)
     if check is not None:
         with in_memory(whole) as copy:

@@ -133,10 +133,7 @@ def change_permissions(fd: int, status: os.stat_result, should: Permissions, *, 
 
 
 def change_link_owner(directory: int, name: str, should: Permissions) -> None:
-    """Change owner and group of the symbolic link ``name`` in the open ``directory``.
-
-    Raise ``OSError``: EAGAIN if another kind of file has replaced it, which must not get a new owner.
-    """
+    """Change the owner of a symbolic link. Raise ``OSError``: EAGAIN if another kind of file has replaced it."""
     with opened(name, PATH_FLAGS, directory) as fd:
         if not stat.S_ISLNK(os.fstat(fd).st_mode):
             raise _replaced(name)
@@ -144,10 +141,7 @@ def change_link_owner(directory: int, name: str, should: Permissions) -> None:
 
 
 def set_directory_permissions(fd: int, should: Permissions, parent: int) -> None:
-    """Set the permissions of a new directory that will be in the open directory ``parent``.
-
-    Without a declared mode it is 0755, with set-group-ID as the system has set it.
-    """
+    """Set the permissions of a new directory for ``parent``: by default 0755, with the system's set-group-ID."""
     created = os.fstat(fd)
     mode = DIRECTORY_MODE | created.st_mode & stat.S_ISGID if should.mode is None else should.mode
     should = should._replace(mode=mode, gid=_inherited_group(should, parent))
@@ -221,10 +215,7 @@ def _replaced(name: str) -> OSError:
 
 
 def _copy_attributes(source: str, names: Sequence[str], fd: int, mode: int) -> None:
-    """Copy the extended attributes ``names`` of the file ``source`` to the open file that replaces it.
-
-    Those that certify its content are left out, and the ACL gets the new ``mode``.
-    """
+    """Copy extended attributes from a file to its successor, but for certificates; the ACL gets the new ``mode``."""
     for name in names:
         if name not in _CERTIFYING:
             value = os.getxattr(source, name)

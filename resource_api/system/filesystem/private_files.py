@@ -1,7 +1,4 @@
-"""Read and replace, atomically and durably, files that only their owner can read.
-
-Functions raise ``OSError``; for files that a user names, ``UsageError``.
-"""
+"""Read and replace private files, atomically and durably. Raise ``OSError``, and ``UsageError`` for files of users."""
 
 from __future__ import annotations
 
@@ -74,10 +71,7 @@ def _is_private(status: os.stat_result, kind: int) -> bool:
 
 
 def read_private_file(path: str) -> bytes:
-    """Return the content of a file that only its owner can read, up to 64 KiB. Raise ``UsageError``.
-
-    A link on the way is followed only if no other user could have created it.
-    """
+    """Return a private file's content, up to 64 KiB; no link of another user is followed. Raise ``UsageError``."""
     with errors_as(UsageError, OSError, f"{path}: the key cannot be read: "), Directories() as directories:
         directory, name = directories.follow(os.path.join(os.getcwd(), path))
         with open(os.open(name, _READ | os.O_NONBLOCK, dir_fd=directory.fd), "rb") as file:

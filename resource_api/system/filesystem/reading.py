@@ -58,10 +58,7 @@ def stat_and_read(directories: Directories, path: str, limit: int) -> tuple[os.s
 
 
 def stat_attributes(directories: Directories, path: str) -> tuple[os.stat_result, dict[str, bytes]]:
-    """Return the status and the extended attributes of a file of any kind at the absolute ``path``.
-
-    Raise ``OSError``: ELOOP also for a symbolic link at the end of the path.
-    """
+    """Return status and extended attributes of a file of any kind. Raise ``OSError``: ELOOP for a link at the end."""
     directory, name = directories.place(path)
     with opened_for_attributes(directory, name, path) as fd:
         return os.fstat(fd), read_attributes(fd)
@@ -85,10 +82,7 @@ def read(path: str, limit: int) -> bytes:
 
 
 def not_read(status: os.stat_result, path: str, limit: int) -> OSError:
-    """Return the error for a file without content from ``stat_and_read``, with its path.
-
-    It is EFBIG above ``limit`` bytes, EINVAL unless the file is regular.
-    """
+    """Return the error for a file without content: EFBIG above ``limit`` bytes, EINVAL unless it is regular."""
     if not stat.S_ISREG(status.st_mode):
         return OSError(errno.EINVAL, "not a regular file", path)
     return OSError(errno.EFBIG, f"larger than {show_size(limit)}", path)

@@ -168,22 +168,15 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
         _check_conflicts(directories, path, members, before, force=options.force)
         inner = {name for name, state in members.items() if state.kind == "directory"}
         new = {name for name in inner if _kind(_stat(directories, path, name)) != "directory"}
-    after = UnpackRecord(
-        archive.sha256, options.mode, options.uid, gid=options.gid, members=members, created=before.created | new
-    )
+    after = UnpackRecord(archive.sha256, options.mode, options.uid, options.gid, members, before.created | new)
     # Before any change, with the members of both archives: another call knows those of an interrupted one.
     after._replace(sha256="", members={**before.members, **members}).write(path)
     gone = [name for name in before.members if name not in members]
     with files.Batch() as batch:
-        statuses = ((name, state, _stat(batch.directories, path, name)) for name, state in members.items())
-        # A directory that becomes a file or link, or the reverse: the old one must be removed first.
-        turned = [
-            name
-            for name, state, status in statuses
-            if status is not None and stat.S_ISDIR(status.st_mode) != (state.kind == "directory")
-        ]
+        # The old kind must be removed first, and a directory must be empty to be removed.
+        turned = [name for name, state in members.items() if _turns(batch.directories, path, name, state)]
         below = [name for name in gone if any(name.startswith(f"{top}/") for top in turned)]
-        _remove_members(batch, path, [*turned, *below], before.created)  # a directory must be empty to be removed
+        _remove_members(batch, path, [*turned, *below], before.created)
         for member in _members(archive, options):
             _write_member(batch, path, member, after)
         for failed, error in batch.flush():  # the first one
@@ -193,11 +186,14 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
     after._replace(created=after.created & inner).write(path)
 
 
-def unpack_new(members: Iterable[Member], directory: str) -> None:
-    """Write checked members durably into a new ``directory``, which only the caller can open, without a record.
+def _turns(directories: Directories, path: str, name: str, state: MemberState) -> bool:
+    """Return whether a directory on disk becomes a file or link, or the reverse."""
+    status = _stat(directories, path, name)
+    return status is not None and stat.S_ISDIR(status.st_mode) != (state.kind == "directory")
 
-    Raise ``OSError``, ``ResourceError``.
-    """
+
+def unpack_new(members: Iterable[Member], directory: str) -> None:
+    """Write members durably into a new private ``directory`` without a record. Raise ``OSError``, ``ResourceError``."""
     with files.Batch() as batch:
         batch.make_directory(directory, mode=0o700)
         for member in members:
@@ -212,10 +208,7 @@ def unpack_new(members: Iterable[Member], directory: str) -> None:
 
 
 def remove_unpacked(path: str, record: UnpackRecord) -> None:
-    """Remove the unpacked members from the directory at ``path``, then the record of them. Raise ``OSError``.
-
-    Directories that unpacking did not create, or that contain other files, stay.
-    """
+    """Remove the unpacked members, then their record; other files, and the directories around them, stay."""
     with files.Batch() as batch:
         _remove_members(batch, path, record.members, record.created)
     # In a second batch: as long as members are there, a run that is killed needs the record of them.
@@ -254,28 +247,31 @@ def _check_conflicts(
 ) -> None:
     """Raise ``ResourceError`` if unpacking would destroy a file that did not come from an archive.
 
-    An equal file is no conflict, and ``force`` allows it. ``members``: name → state after unpacking; ``before``: the
-    record of the earlier archive.
+    ``members``: name → state after unpacking; ``before``: the record of the earlier archive.
     """
-    conflicts: list[str] = []
-    for name, state in members.items():
-        status = _stat(directories, path, name)
-        if status is None:
-            continue
-        kind = _kind(status)
-        replaceable = force or name in before.members
-        if kind == state.kind == "directory":
-            continue
-        if kind == "directory":
-            if name not in before.created or _has_other_content(directories, path, name, before):
-                conflicts.append(f"'{name}' is a directory and should be a {state.kind}")
-        elif kind not in {"file", "link"} or (state.kind == "directory" and not replaceable):
-            conflicts.append(f"'{name or path}' is a {kind} and should be a {state.kind}")
-        elif not replaceable and not (kind == state.kind and _has_content(directories, path, name, status, state)):
-            conflicts.append(f"'{name}' is there already and did not come from an archive; with force it is replaced")
-    if conflicts:
+    reasons = (_conflict(directories, path, name, state, before, force=force) for name, state in members.items())
+    if conflicts := list(filter(None, reasons)):
         more = f"; and {len(conflicts) - _MAX_CONFLICTS} more" if len(conflicts) > _MAX_CONFLICTS else ""
         raise ResourceError(f"{'; '.join(conflicts[:_MAX_CONFLICTS])}{more}")
+
+
+def _conflict(
+    directories: Directories, path: str, name: str, state: MemberState, before: UnpackRecord, *, force: bool
+) -> str:
+    """Return why the file in the place of a member must stay, or "": an equal one, and with ``force`` any, may go."""
+    status = _stat(directories, path, name)
+    kind = _kind(status)
+    replaceable = force or name in before.members
+    if status is None or kind == state.kind == "directory":
+        return ""
+    if kind == "directory":
+        own = name in before.created and not _has_other_content(directories, path, name, before)
+        return "" if own else f"'{name}' is a directory and should be a {state.kind}"
+    if kind not in {"file", "link"} or (state.kind == "directory" and not replaceable):
+        return f"'{name or path}' is a {kind} and should be a {state.kind}"
+    if replaceable or (kind == state.kind and _has_content(directories, path, name, status, state)):
+        return ""
+    return f"'{name}' is there already and did not come from an archive; with force it is replaced"
 
 
 def _has_other_content(directories: Directories, path: str, name: str, before: UnpackRecord) -> bool:
@@ -365,10 +361,7 @@ def _kind(status: os.stat_result | None) -> str:
 
 
 def _has_content(directories: Directories, path: str, name: str, status: os.stat_result, state: MemberState) -> bool:
-    """Return whether a file or link with this ``status`` has the content of ``state``.
-
-    No more is read than its size allows: another user may have made the file endless.
-    """
+    """Return whether a file or link is as ``state``; no more is read than its size, as it may be endless."""
     directory, last = directories.place(_member_path(path, name))
     if stat.S_ISLNK(status.st_mode):
         return os.readlink(last, dir_fd=directory.fd) == state.content

@@ -1,7 +1,4 @@
-"""Forbid core dumps of a process that holds secrets, as they would write its memory to the disk.
-
-Programs that it starts get the caller's limit back.
-"""
+"""Forbid core dumps of a process that holds secrets; programs that it starts get the caller's limit back."""
 
 from __future__ import annotations
 

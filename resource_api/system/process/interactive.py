@@ -1,7 +1,4 @@
-"""Run a program that the user has chosen, with the user's environment and search path: a pager, an editor, a shell.
-
-Programs that manage resources are run by ``process``.
-"""
+"""Run a program of the user's choice with the user's environment and search path: a pager, an editor, a shell."""
 
 from __future__ import annotations
 
@@ -34,10 +31,7 @@ _CHUNK: Final = 65536
 
 
 def page(text: str, command: str, stdout: int) -> bool:
-    """Show ``text`` with the pager ``command`` on the descriptor ``stdout``; return whether the pager could be started.
-
-    A pager that ends before it has read everything is no error.
-    """
+    """Show ``text`` with a pager on ``stdout``; return whether it started. One that ends early is no error."""
     # As git sets them: colors are shown, and a text of one screen needs no key.
     environment = {"LESS": "FRX", "LV": "-c", **os.environ}
     try:
@@ -72,10 +66,7 @@ _REMOVER: Final = ("/bin/sh", "-c", 'trap "" HUP INT TERM; cat >/dev/null; rm -r
 
 @contextmanager
 def memory_directory() -> Iterator[str]:
-    """Yield a private directory in memory (tmpfs) for secrets, removed at the end, also when this process is killed.
-
-    Raise ``OSError`` if no file system in memory can be written to.
-    """
+    """Yield a private directory in memory for secrets, removed at the end or after a kill. Raise ``OSError``."""
     path = tempfile.mkdtemp(prefix="resource-api-", dir=_memory())
     silent = subprocess.DEVNULL
     with subprocess.Popen(  # noqa: S603 - constant

@@ -323,10 +323,7 @@ class _Child:
         self._wait_lock = threading.Lock()
 
     def wait(self) -> int:
-        """Wait for the end of the child, and return its exit code, negative after a signal; threads may wait together.
-
-        Raise ``ChildProcessError`` if other code in this process has reaped it.
-        """
+        """Wait for the child, and return its exit code, negative after a signal. Raise ``ChildProcessError``."""
         with self._wait_lock:
             if self._exit_code is None:
                 _, status = os.waitpid(self.pid, 0)

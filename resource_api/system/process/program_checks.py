@@ -98,10 +98,7 @@ def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
 
 
 def argument(name: str, value: object) -> str:
-    """Return an argument for the program ``name`` as text, bytes as surrogate escapes.
-
-    Raise ``CommandError`` for a secret, which other users would see in the process table, or another type.
-    """
+    """Return an argument of the program ``name`` as text. Raise ``CommandError`` for a secret or another type."""
     plain = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(plain, bytes):
         plain = plain.decode("utf-8", "surrogateescape")
