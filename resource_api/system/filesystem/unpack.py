@@ -174,7 +174,7 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
     gone = [name for name in before.members if name not in members]
     with files.Batch() as batch:
         # The old kind must be removed first, and a directory must be empty to be removed.
-        turned = [name for name, state in members.items() if _turns(batch.directories, path, name, state)]
+        turned = [name for name, state in members.items() if _changes_kind(batch.directories, path, name, state)]
         below = [name for name in gone if any(name.startswith(f"{top}/") for top in turned)]
         _remove_members(batch, path, [*turned, *below], before.created)
         for member in _members(archive, options):
@@ -186,7 +186,7 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
     after._replace(created=after.created & inner).write(path)
 
 
-def _turns(directories: Directories, path: str, name: str, state: MemberState) -> bool:
+def _changes_kind(directories: Directories, path: str, name: str, state: MemberState) -> bool:
     """Return whether a directory on disk becomes a file or link, or the reverse."""
     status = _stat(directories, path, name)
     return status is not None and stat.S_ISDIR(status.st_mode) != (state.kind == "directory")
