@@ -18,10 +18,14 @@ READABLE = 0o004
 WITH_PASSWORD = re.compile(r"[^:/]+://[^/?#@]*:[^/?#]*@")
 
 
+def parts(value: Any) -> Iterable[Any]:
+    """Return the values of a mapping or list; none of a scalar."""
+    return value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+
+
 def has_secret(value: Any) -> bool:
     """Return whether a value is a secret, or has one in it."""
-    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return isinstance(value, Sensitive) or any(map(has_secret, inside))
+    return isinstance(value, Sensitive) or any(map(has_secret, parts(value)))
 
 
 def reveal(value: Any) -> Any:

@@ -39,12 +39,10 @@ def read() -> dict[str, dict[str, Any]]:
     for line in _lines("/etc/shadow"):
         fields = line.split(":")
         if len(fields) > 1:
-            row: dict[str, Any] = {"password": Sensitive(fields[1])}
-            for attribute, column in COLUMNS.items():
-                value = _value(attribute, fields[column] if column < len(fields) else "")
-                if value != NONE[attribute]:
-                    row[attribute] = value
-            users[fields[0]] = row
+            padded = fields + [""] * FIELDS
+            limits = {name: _value(name, padded[column]) for name, column in COLUMNS.items()}
+            limits = {name: value for name, value in limits.items() if value != NONE[name]}
+            users[fields[0]] = {"password": Sensitive(fields[1]), **limits}
     for attribute, name in FILES.items():
         for line in _lines(f"/etc/{name}"):
             user, _, numbers = line.partition(":")

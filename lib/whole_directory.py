@@ -119,11 +119,12 @@ class WholeDirectory(NamedTuple):
         present = [path.name for path in listing.matching(self.path) if not path.name.endswith(files.TEMPORARY_SUFFIX)]
         with temporary_directory() as root:
             errors, present_errors = self._errors_after_and_before(f"{root}/all", contents, present)
-            # At a file that is broken already, a program may end before it reports an error of a new content.
-            if broken := self._broken(present, contents, present_errors):
+            broken = self._broken(present, contents, present_errors)
+            if broken:  # at such a file, a program may end before it reports an error of a new content
                 present = [name for name in present if name not in broken]
                 errors, present_errors = self._errors_after_and_before(f"{root}/rest", contents, present)
-            if new := [line for line in errors if line not in present_errors]:
+            new = [line for line in errors if line not in present_errors]
+            if new:
                 text, unchanged_names = "; ".join(new), [name for name in present if name not in contents]
                 involved = self._involved(root, contents, unchanged_names, set(new))
                 more = ", ".join(path for path in involved if not _names(path, text))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import ansible_process
 from lib.imperative import ImperativeProvider
-from lib.sensitive import has_secret, refused_secrets, reveal
+from lib.sensitive import has_secret, parts, refused_secrets, reveal
 from resource_api import UNKNOWN, CannotList, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -105,8 +105,7 @@ class Provider(ImperativeProvider):
 
 def _has_unknown(value: Any) -> bool:
     """Return whether a value is not known yet, or has such a part."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return value is UNKNOWN or any(map(_has_unknown, inside))
+    return value is UNKNOWN or any(map(_has_unknown, parts(value)))
 
 
 def _message(result: Mapping[str, Any], should: Mapping[str, Any]) -> str:
@@ -122,33 +121,30 @@ def _message(result: Mapping[str, Any], should: Mapping[str, Any]) -> str:
 def _differences(result: Mapping[str, Any], should: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield (name, before, after) of each part of a module's difference, whose form depends on the module."""
     secrets = _secrets(should["args"])
-    parts = result.get("diff") or []
-    for part in parts if isinstance(parts, list) else [parts]:
-        before, after = part.get("before"), part.get("after")
-        if isinstance(before, dict) and isinstance(after, dict):
-            keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-            values = [(key, before.get(key), after.get(key)) for key in keys]
-        else:
-            name = part.get("after_header") or part.get("before_header") or "diff"
-            values = [(name, before, after)] if before != after else []
-        for name, is_, value in values:
-            yield str(name), _concealed(is_, secrets), _concealed(value, secrets)
+    differences = result.get("diff") or []
+    for difference in differences if isinstance(differences, list) else [differences]:
+        before, after = difference.get("before"), difference.get("after")
+        if not (isinstance(before, dict) and isinstance(after, dict)):
+            name = difference.get("after_header") or difference.get("before_header") or "diff"
+            before, after = {name: before}, {name: after}
+        for name in {**before, **after}:
+            is_, value = before.get(name), after.get(name)
+            if is_ != value:
+                yield str(name), _concealed(is_, secrets), _concealed(value, secrets)
 
 
 def _secrets(value: Any) -> list[str]:
     """Return the texts of the secrets in arguments, to find them in a module's output."""
     if isinstance(value, Sensitive):
         return [text for text in _texts(reveal(value)) if text]
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for part in inside for text in _secrets(part)]
+    return [text for part in parts(value) for text in _secrets(part)]
 
 
 def _texts(value: Any) -> Iterator[str]:
     """Yield the scalars in a secret value, at any depth, as the texts that a module may print."""
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    if inside is None:
+    if not isinstance(value, (dict, list)):
         yield str(value)
-    for part in inside or ():
+    for part in parts(value):
         yield from _texts(part)
 
 

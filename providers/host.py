@@ -142,13 +142,18 @@ def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) 
         if should is None:
             removed += numbers
         elif numbers:
-            number = next((number for number in numbers if _is_of_family(lines[number], should)), numbers[0])
-            host = parse_line(lines[number]) or {}
-            if any(should.get(attribute, value) != value for attribute, value in _canonical(host).items()):
-                lines[number] = format_line({**host, **should, "name": host["name"]})
+            _update(lines, numbers, should)
         else:
             lines.append(format_line({**should, "name": name}))
     lines.delete(removed)
+
+
+def _update(lines: files.Lines, numbers: list[int], should: Mapping[str, Any]) -> None:
+    """Change the line of a host with the declared family, or else the first one, unless it is as declared."""
+    number = next((number for number in numbers if _is_of_family(lines[number], should)), numbers[0])
+    host = parse_line(lines[number]) or {}
+    if any(should.get(attribute, value) != value for attribute, value in _canonical(host).items()):
+        lines[number] = format_line({**host, **should, "name": host["name"]})
 
 
 def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:

@@ -113,14 +113,14 @@ class Provider(SimpleProvider):
             except ResourceError as error:
                 context.failed(name, message=str(error))
                 continue
-            if (number := self._created.get(name)) is not None or self._paths.read_by_name:
-                if (object_ := self._detail(values, number)) is not None:
-                    yield self._row(context, name, object_)
-                    continue
-                if self._paths.read_by_name:
-                    continue
-            parents = tuple(values[parent] for parent in self._paths.parents)
-            groups.setdefault(parents, {})[values["name"]] = name
+            number = self._created.get(name)
+            has_path = number is not None or self._paths.read_by_name
+            object_ = self._detail(values, number) if has_path else None
+            if object_ is not None:
+                yield self._row(context, name, object_)
+            elif not self._paths.read_by_name:
+                parents = tuple(values[parent] for parent in self._paths.parents)
+                groups.setdefault(parents, {})[values["name"]] = name
         for parents, group in groups.items():
             yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
 

@@ -87,8 +87,7 @@ class Provider(BaseProvider):
             with context.processing(name, is_, should):
                 if should["ensure"] == "absent":
                     charset = (is_ or {}).get("charset")
-                    if spellings := [spelling for key, spelling in built.items() if _is_of(key, name, charset)]:
-                        self.localedef("--delete-from-archive", *spellings, env={"LC_ALL": "C"})
+                    self._delete([spelling for key, spelling in built.items() if _is_of(key, name, charset)])
                     locales[name] = None
                 else:
                     self._build(name, is_ or {}, should)
@@ -96,6 +95,11 @@ class Provider(BaseProvider):
         if locales:
             self.sync("-f", "--", ARCHIVE)
             file_parts.edit_file(LIST, lambda lines: edit(lines, locales))
+
+    def _delete(self, spellings: list[str]) -> None:
+        """Remove built locales by their names in the archive."""
+        if spellings:
+            self.localedef("--delete-from-archive", *spellings, env={"LC_ALL": "C"})
 
     def _build(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
         """Build a locale. Raise ``ResourceError`` by its existence and character set: the exit code is no proof."""

@@ -82,23 +82,23 @@ class Provider(BaseProvider):
         written = False
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should), file_parts.described(name):
-                present = is_ if is_ is not None and is_["entry"] else None
-                if should["ensure"] == "absent":
-                    self._unmount(name)
-                    file_parts.edit_file(FSTAB, partial(edit, name=name, entry=None))
-                else:
-                    entry = {
-                        **NEW,
-                        **(present or {}),
-                        **{key: value for key, value in should.items() if value is not None},
-                    }
-                    if "device" not in entry:
-                        raise ResourceError(NO_DEVICE)
-                    self._set_state(present, entry)
-                    file_parts.edit_file(FSTAB, partial(edit, name=name, entry=entry))
+                self._change(name, is_, should)
                 written = True
         if written and os.path.isdir("/run/systemd/system"):  # noqa: PTH112 - a text
             self.systemctl("daemon-reload")
+
+    def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+        """Mount or unmount, and write or remove the entry. Raise ``ResourceError`` without a device."""
+        if should["ensure"] == "absent":
+            self._unmount(name)
+            file_parts.edit_file(FSTAB, partial(edit, name=name, entry=None))
+            return
+        present = is_ if is_ is not None and is_["entry"] else None
+        entry = {**NEW, **(present or {}), **{key: value for key, value in should.items() if value is not None}}
+        if "device" not in entry:
+            raise ResourceError(NO_DEVICE)
+        self._set_state(present, entry)
+        file_parts.edit_file(FSTAB, partial(edit, name=name, entry=entry))
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
         """Mount mounted file systems again, with the options of their entries."""

@@ -169,15 +169,13 @@ def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str,
     plugin, value = should.get("plugin"), reveal(should.get("password_hash"))
     if should.get("password") is not None:
         value = _hash(should["password"])
-    elif value is None and plugin is None:
-        if is_ is not None:
-            return ""
+    if value is None and is_ is not None and plugin in {None, is_.get("plugin")}:
+        return ""
+    if value is None and plugin is None:
         if not session.is_mariadb:
             return "IDENTIFIED BY RANDOM PASSWORD"
         value = _hash(Sensitive(secrets.token_hex()))
-    elif value is None and is_ is not None and is_.get("plugin") == plugin:
-        return ""
-    elif value is None and plugin in HASHED:
+    if value is None and plugin in HASHED:
         raise ResourceError(f"the plugin {plugin} needs password_hash: without it everybody could log in")
     method = f"IDENTIFIED WITH {plugin or NATIVE}"
     if value is None:

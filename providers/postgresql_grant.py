@@ -113,10 +113,9 @@ class Provider(ServerProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return rights, by one query through each database: those in it can be read only there."""
         for database in ["", *self._databases()] if names is None else dict.fromkeys(name[3] for name in names):
+            requested = None if names is None else [name for name in names if name[3] == database]
             try:
-                groups = self._read(
-                    database, None if names is None else [name for name in names if name[3] == database]
-                )
+                groups = self._read(database, requested)
             except ResourceError:
                 if not database or database in self._databases():
                     raise

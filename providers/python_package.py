@@ -97,17 +97,21 @@ class Provider(BaseProvider):
         for venv in dict.fromkeys(venv for _, venv in names):
             requested = [name for name in names if name[1] == venv]
             try:
-                rows = {row["name"]: row for row in _packages(venv, {name for name, _ in requested})}
-                latest = [name for name in requested if name in self._latest and name[0] in rows]
-                candidates = dict(self._candidates(venv, latest))
-                for name, _ in latest:
-                    rows[name]["candidate"] = candidates.get(name, rows[name]["version"])
+                rows = self._rows(venv, requested)
             except (OSError, CommandError) as error:
-                context.failed(
-                    requested, message=f"the packages in {venv} cannot be read: {files.describe_error(error, '')}"
-                )
+                reason = f"the packages in {venv} cannot be read: {files.describe_error(error, '')}"
+                context.failed(requested, message=reason)
             else:
-                yield from context.accepted(rows.values())
+                yield from context.accepted(rows)
+
+    def _rows(self, venv: str, names: list[Name]) -> Iterable[Resource]:
+        """Return the packages of ``names`` in an environment, with the candidates of those declared as ``latest``."""
+        rows = {row["name"]: row for row in _packages(venv, {name for name, _ in names})}
+        latest = [name for name in names if name in self._latest and name[0] in rows]
+        candidates = dict(self._candidates(venv, latest))
+        for name, _ in latest:
+            rows[name]["candidate"] = candidates.get(name, rows[name]["version"])
+        return rows.values()
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the missing prerequisites of a package: its environment, its source and its constraints.

@@ -112,20 +112,26 @@ class Provider(BaseProvider):
 
     def _unread(self, paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
         """Yield a problem for each key whose file is not one of those that sshd reads for the user."""
-        for user in list({name[2]: None for name in paths if name[1].startswith("~")})[:MOST_USERS]:
-            entry = pwd.getpwnam(user)
-            with suppress(CommandError):
-                read = [_absolute(text, entry) for text in self._read_by_sshd(user)]
-                for name in (name for name in paths if name[2] == user and name[1].startswith("~")):
-                    if read and paths[name] not in read:
-                        message = f"sshd does not read {paths[name]}, but {' and '.join(read)} (AuthorizedKeysFile)"
-                        yield name, Problem("target", message, brought_by=prerequisites.BRINGING)
+        names_by_user: dict[str, list[Name]] = {}
+        for name in paths:
+            if name[1].startswith("~"):
+                names_by_user.setdefault(name[2], []).append(name)
+        for user, names in list(names_by_user.items())[:MOST_USERS]:
+            read = self._read_by_sshd(pwd.getpwnam(user))
+            for name in names:
+                if read and paths[name] not in read:
+                    message = f"sshd does not read {paths[name]}, but {' and '.join(read)} (AuthorizedKeysFile)"
+                    yield name, Problem("target", message, brought_by=prerequisites.BRINGING)
 
-    def _read_by_sshd(self, user: str) -> list[str]:
+    def _read_by_sshd(self, entry: pwd.struct_passwd) -> list[str]:
         """Return the files that sshd reads for a user (``AuthorizedKeysFile``); none without an answer of sshd."""
-        result = self.sshd.attempt("-T", "-C", f"user={user},host=localhost,addr=127.0.0.1", log="debug")
-        lines = (line.partition(" ") for line in result.stdout.splitlines())
-        return next((value.split() for name, _, value in lines if name == "authorizedkeysfile"), [])
+        with suppress(CommandError):
+            options = f"user={entry.pw_name},host=localhost,addr=127.0.0.1"
+            for line in self.sshd.attempt("-T", "-C", options, log="debug").stdout.splitlines():
+                name, _, value = line.partition(" ")
+                if name == "authorizedkeysfile":
+                    return [_absolute(text, entry) for text in value.split()]
+        return []
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""

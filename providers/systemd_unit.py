@@ -60,15 +60,19 @@ class Provider(BaseProvider):
             try:
                 for name, (is_, should) in changes.items():
                     with context.processing(name, is_, should):
-                        if should["ensure"] == "present" and should["verify"]:
-                            self._verify(stage, name)
-                        if should["ensure"] == "absent":
-                            self._stop(name)
-                        program_checked_files.write(DIRECTORY, name, should)
+                        self._change(stage, name, should)
                         written = True
             finally:
                 if written and os.path.isdir(systemd_units.BOOTED):  # noqa: PTH112 - a text
                     self.systemctl("daemon-reload")
+
+    def _change(self, stage: str, name: str, should: Mapping[str, Any]) -> None:
+        """Write a file after the check of its copy in ``stage``, or remove it after its unit was stopped."""
+        if should["ensure"] == "present" and should["verify"]:
+            self._verify(stage, name)
+        if should["ensure"] == "absent":
+            self._stop(name)
+        program_checked_files.write(DIRECTORY, name, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield a problem for missing systemd, or else its errors, and warnings for overriding drop-ins."""
