@@ -177,10 +177,7 @@ class Provider(BaseProvider):
         self._verify_directory(path, content.encode(), temporary_directory)
 
     def _verify_directory(
-        self,
-        path: str,
-        content: bytes | None,
-        temporary_directory: Callable[[], AbstractContextManager[str]] = stage,
+        self, path: str, content: bytes | None, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
     ) -> None:
         """Raise ``ResourceError`` if the main file could not be loaded with a new content, or without it (None)."""
         directory, _, name = path.rpartition("/")

@@ -36,10 +36,7 @@ module cannot be read back, so there is no drift and no deletion. The time limit
             must_be="the name of a module",
         ),
         "args": Attribute(
-            "Hash[String, Any]",
-            "Its arguments. Secrets are passed through stdin.",
-            kind="parameter",
-            default={},
+            "Hash[String, Any]", "Its arguments. Secrets are passed through stdin.", kind="parameter", default={}
         ),
         "python": Attribute(
             f"Optional[{PATH}]",

@@ -35,11 +35,7 @@ To trust a key for one repository only, write it to another file and name that f
         "created": Attribute(
             "Optional[String]", "The date when the key was created, in ISO format (UTC).", kind="read_only"
         ),
-        "expires": Attribute(
-            "Optional[String]",
-            "The date when the key expires, if it does.",
-            kind="read_only",
-        ),
+        "expires": Attribute("Optional[String]", "The date when the key expires, if it does.", kind="read_only"),
     },
     autorequires={"file": "$source", "package": ["apt", "gnupg", "gpg"]},
     features={"canonicalize", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},

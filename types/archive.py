@@ -42,11 +42,7 @@ others are not taken from the archive. Each file is replaced atomically, but not
             " directories, and run files that are executable in the archive.",
             must_be="three or four octal digits such as '0644'",
         ),
-        "owner": Attribute(
-            OWNER,
-            "The owner of everything; by default the user of the run.",
-            must_be="a user's name",
-        ),
+        "owner": Attribute(OWNER, "The owner of everything; by default the user of the run.", must_be="a user's name"),
         "group": Attribute(OWNER, "The group of everything.", must_be="a group's name"),
         "force": Attribute(
             "Boolean",

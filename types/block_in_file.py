@@ -47,10 +47,7 @@ mode, ACL, extended attributes, line ends, a missing newline at the end, and byt
         **line_attributes("the block"),
         "validate_cmd": validate_attribute(),
     },
-    title_patterns=[
-        {"pattern": r"(?P<path>/[^:]*):(?P<name>[^\r\n]+)\z"},
-        {"pattern": r"(?P<name>[\s\S]+)\z"},
-    ],
+    title_patterns=[{"pattern": r"(?P<path>/[^:]*):(?P<name>[^\r\n]+)\z"}, {"pattern": r"(?P<name>[\s\S]+)\z"}],
     autorequires={"file": file_and_directories},
     features={"canonicalize", "preflight", "simple_get_filter", "validate"},
 )

@@ -63,10 +63,7 @@ So are fragments that are not regular files, and symbolic links that another use
         "header": Attribute("Optional[String]", "A text before the first fragment.", kind="parameter"),
         "separator": Attribute("Optional[String]", "A text between fragments.", kind="parameter"),
         "ensure_newline": Attribute(
-            "Boolean",
-            "Whether to add a missing newline at the end of each fragment.",
-            kind="parameter",
-            default=False,
+            "Boolean", "Whether to add a missing newline at the end of each fragment.", kind="parameter", default=False
         ),
         **protection_attributes("0644"),
         "mode": Attribute(

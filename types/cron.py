@@ -6,12 +6,7 @@ from resource_api import Attribute, TypeDefinition
 def field(docs: str, low: int, high: int) -> Attribute:
     """Return the attribute of a field of a schedule: a number, a text as in crontab(5), or a list of them."""
     one = rf"Integer[{low}, {high}], Pattern[/\A[\w*,\/-]+\z/]"
-    return Attribute(
-        f"Variant[{one}, Array[Variant[{one}], 1]]",
-        docs,
-        default="*",
-        must_be="a field as in crontab(5)",
-    )
+    return Attribute(f"Variant[{one}, Array[Variant[{one}], 1]]", docs, default="*", must_be="a field as in crontab(5)")
 
 
 TYPE = TypeDefinition(

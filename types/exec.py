@@ -71,10 +71,7 @@ owner and mode; declare the `user` who runs it, or pass `--trust-path DIR`.
             "Boolean", "Whether to run only when another resource notifies it.", kind="parameter", default=False
         ),
         "cwd": Attribute(
-            f"Optional[{PATH}]",
-            "The working directory; by default `/`.",
-            kind="parameter",
-            must_be="an absolute path",
+            f"Optional[{PATH}]", "The working directory; by default `/`.", kind="parameter", must_be="an absolute path"
         ),
         "user": Attribute(
             "Optional[String[1]]",

@@ -65,19 +65,14 @@ change their owner yourself. New ones do, and a file with declared content is re
             default="present",
         ),
         "path": path_attribute("The path."),
-        "content": Attribute(
-            "Optional[Variant[String, Asset]]",
-            "A text of up to 1 MiB in UTF-8, or an asset.",
-        ),
+        "content": Attribute("Optional[Variant[String, Asset]]", "A text of up to 1 MiB in UTF-8, or an asset."),
         "source": Attribute(
             r"Optional[Variant[Pattern[/\A\/[^\x00]*\z/], Asset]]",
             "The file of this machine to copy, or an asset: `{asset: {file: logo.png}}`.",
             must_be="an absolute path",
         ),
         "target": Attribute(
-            r"Optional[Pattern[/\A[^\x00]+\z/]]",
-            "The target, as the link contains it.",
-            must_be="the target of a link",
+            r"Optional[Pattern[/\A[^\x00]+\z/]]", "The target, as the link contains it.", must_be="the target of a link"
         ),
         "mode": Attribute(
             MODE,

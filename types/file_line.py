@@ -42,19 +42,13 @@ mode, ACL, extended attributes, line ends, a missing newline at the end, and byt
         ),
         "line": Attribute(r"Pattern[/\A[^\x00\r\n]*\z/]", "The line.", must_be="a text without a line break"),
         "multiple": Attribute(
-            "Boolean",
-            "Whether every line that `match` finds becomes `line`.",
-            kind="parameter",
-            default=False,
+            "Boolean", "Whether every line that `match` finds becomes `line`.", kind="parameter", default=False
         ),
         **line_attributes("the line"),
         "others": Attribute("Optional[Array[String]]", "Other lines that `match` finds.", kind="read_only"),
         "validate_cmd": validate_attribute(),
     },
-    title_patterns=[
-        {"pattern": r"(?P<path>/[^:]*):(?P<match>[\s\S]+)\z"},
-        {"pattern": r"[\s\S]+\z"},
-    ],
+    title_patterns=[{"pattern": r"(?P<path>/[^:]*):(?P<match>[\s\S]+)\z"}, {"pattern": r"[\s\S]+\z"}],
     autorequires={"file": file_and_directories},
     features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

@@ -81,12 +81,7 @@ Hooks are never run. The password is passed through a pipe. git refuses a local 
             kind="init_only",
             must_be="a user's name",
         ),
-        "submodules": Attribute(
-            "Boolean",
-            "Whether to check out submodules.",
-            kind="parameter",
-            default=True,
-        ),
+        "submodules": Attribute("Boolean", "Whether to check out submodules.", kind="parameter", default=True),
         "depth": Attribute("Optional[Integer[1]]", "The number of commits of the history to fetch.", kind="parameter"),
         "force": Attribute("Boolean", "Whether local changes may be lost.", kind="parameter", default=False),
         "username": Attribute("Optional[String[1]]", "The user name for `http` and `https`.", kind="parameter"),

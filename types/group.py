@@ -28,10 +28,7 @@ both are declared and contradict each other. Users with this primary group are n
             must_be="a user's name",
         ),
         "system": Attribute(
-            "Boolean",
-            "Whether a new group gets a number from the system range.",
-            kind="parameter",
-            default=False,
+            "Boolean", "Whether a new group gets a number from the system range.", kind="parameter", default=False
         ),
     },
     features={"canonicalize", "preflight", "preflight_of_removals", "side_effects", "simple_get_filter", "validate"},

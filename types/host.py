@@ -43,15 +43,10 @@ TYPE = TypeDefinition(
             kind="read_only",
         ),
         "overridden": Attribute(
-            "Optional[Hash[String, String]]",
-            "Names for which an earlier line counts, and why.",
-            kind="read_only",
+            "Optional[Hash[String, String]]", "Names for which an earlier line counts, and why.", kind="read_only"
         ),
     },
-    title_patterns=[
-        {"pattern": r"(?P<name>[\w.-]+) (?P<target>/[\s\S]+)\z"},
-        {"pattern": r"(?P<name>[\s\S]+)\z"},
-    ],
+    title_patterns=[{"pattern": r"(?P<name>[\w.-]+) (?P<target>/[\s\S]+)\z"}, {"pattern": r"(?P<name>[\s\S]+)\z"}],
     autorequires={"file": "$target"},
     features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

@@ -41,14 +41,10 @@ change would [undo another declaration](../commands.md#what-else-a-change-does).
             must_be="a version",
         ),
         "name": Attribute(
-            NAME,
-            "The name; `name:arch` for another architecture.",
-            kind="namevar",
-            must_be="a package's name",
+            NAME, "The name; `name:arch` for another architecture.", kind="namevar", must_be="a package's name"
         ),
         "mark": Attribute(
-            "Optional[Enum[hold, none]]",
-            "`hold`: only a declared change affects the package; `none`: not held.",
+            "Optional[Enum[hold, none]]", "`hold`: only a declared change affects the package; `none`: not held."
         ),
         "purge": Attribute(
             "Boolean", "Whether a removal also removes the configuration files.", kind="parameter", default=False
@@ -60,9 +56,7 @@ change would [undo another declaration](../commands.md#what-else-a-change-does).
         ),
         "version": Attribute("Optional[String]", "The installed version.", kind="read_only"),
         "candidate": Attribute(
-            "Optional[String]",
-            "The version that apt would install now; read only for `latest`.",
-            kind="read_only",
+            "Optional[String]", "The version that apt would install now; read only for `latest`.", kind="read_only"
         ),
         "status": Attribute("Optional[String]", "The state in dpkg's words.", kind="read_only"),
     },

@@ -74,9 +74,7 @@ For servers and connections see [postgresql_role](postgresql_role.md).
         "is_all": Attribute("Optional[Boolean]", "Whether these are all rights.", kind="read_only"),
     },
     title_patterns=[
-        {
-            "pattern": rf"(?P<role>\S+) on (?P<object_type>{KINDS}) (?P<object_name>\S+) in (?P<database>\S+)\z",
-        },
+        {"pattern": rf"(?P<role>\S+) on (?P<object_type>{KINDS}) (?P<object_name>\S+) in (?P<database>\S+)\z"},
         {"pattern": rf"(?P<role>\S+) on (?P<object_type>{KINDS}) (?P<object_name>\S+)\z"},
         {"pattern": r"[\s\S]+\z"},
     ],

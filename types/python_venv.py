@@ -60,11 +60,7 @@ absent` removes the whole directory.
             kind="read_only",
         ),
     },
-    autorequires={
-        "file": files,
-        "user": "$owner",
-        "package": ["python3-venv", "python3"],
-    },
+    autorequires={"file": files, "user": "$owner", "package": ["python3-venv", "python3"]},
     features={
         "custom_insync",
         "parallel",

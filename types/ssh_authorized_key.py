@@ -85,10 +85,7 @@ TYPE = TypeDefinition(
             "Optional[String]", "The earlier line with the same key, which sshd uses.", kind="read_only"
         ),
     },
-    title_patterns=[
-        {"pattern": r"(?P<name>[\s\S]+) (?P<target>~?/\S+)\z"},
-        {"pattern": r"(?P<name>[\s\S]+)\z"},
-    ],
+    title_patterns=[{"pattern": r"(?P<name>[\s\S]+) (?P<target>~?/\S+)\z"}, {"pattern": r"(?P<name>[\s\S]+)\z"}],
     autorequires={"user": "$user", "file": files},
     features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

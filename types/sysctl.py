@@ -38,17 +38,11 @@ set if the file has its value.
             must_be="text on one line",
         ),
         "apply": Attribute(
-            "Boolean",
-            "Whether to set the value in the running kernel too.",
-            kind="parameter",
-            default=True,
+            "Boolean", "Whether to set the value in the running kernel too.", kind="parameter", default=True
         ),
         "live": Attribute("Optional[String]", "The value in the running kernel.", kind="read_only"),
     },
-    title_patterns=[
-        {"pattern": r"(?P<name>[^ ]+) (?P<target>/[\s\S]+)\z"},
-        {"pattern": r"(?P<name>[\s\S]+)\z"},
-    ],
+    title_patterns=[{"pattern": r"(?P<name>[^ ]+) (?P<target>/[\s\S]+)\z"}, {"pattern": r"(?P<name>[\s\S]+)\z"}],
     autorequires={"file": "$target"},
     features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "simple_get_filter"},
 )

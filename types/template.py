@@ -42,6 +42,6 @@ Needs the extra `templates` (Jinja2).
                 "lstrip_blocks": Attribute("Boolean", "Remove the blanks before a block tag.", default=False),
             },
             output="String",
-        ),
+        )
     },
 )

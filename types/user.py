@@ -32,9 +32,7 @@ that group if it has no other member.
             kind="init_only",
         ),
         "gid": Attribute(
-            f"Optional[Variant[Integer[0, 4294967294], {GROUP}]]",
-            "The primary group.",
-            must_be="a group's name",
+            f"Optional[Variant[Integer[0, 4294967294], {GROUP}]]", "The primary group.", must_be="a group's name"
         ),
         "gid_number": Attribute("Optional[Integer]", "The number of the primary group.", kind="read_only"),
         "groups": Attribute(
@@ -83,10 +81,7 @@ that group if it has no other member.
             must_be="a first number and a count with a colon between them",
         ),
         "allowdupe": Attribute(
-            "Boolean",
-            "Whether a new user may have the number of another one.",
-            kind="parameter",
-            default=False,
+            "Boolean", "Whether a new user may have the number of another one.", kind="parameter", default=False
         ),
         "managehome": Attribute(
             "Boolean",
@@ -95,10 +90,7 @@ that group if it has no other member.
             default=False,
         ),
         "system": Attribute(
-            "Boolean",
-            "Whether a new user gets numbers from the system range.",
-            kind="parameter",
-            default=False,
+            "Boolean", "Whether a new user gets numbers from the system range.", kind="parameter", default=False
         ),
     },
     autorequires={"group": ["$gid", "$groups"]},

@@ -60,10 +60,7 @@ Services are never created or deleted; a missing one, or one of a missing user, 
             "Optional[Variant[Boolean, Enum[mask]]]",
             "Whether it starts with the user's manager; `mask`: nothing can start it.",
         ),
-        "linger": Attribute(
-            "Optional[Boolean]",
-            "Whether the user's manager runs without a login.",
-        ),
+        "linger": Attribute("Optional[Boolean]", "Whether the user's manager runs without a login."),
         "refresh": refresh_attribute(),
         "state": Attribute(
             "Optional[String]",

@@ -36,9 +36,7 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
             kind="init_only",
         ),
         "passphrase": Attribute(
-            "Optional[Sensitive[String[1]]]",
-            "The passphrase; by default the key is not encrypted.",
-            write_only=True,
+            "Optional[Sensitive[String[1]]]", "The passphrase; by default the key is not encrypted.", write_only=True
         ),
         **protection_attributes("0600"),
         "public_key": Attribute(
