@@ -93,11 +93,8 @@ def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
     if wrong := list(command_lines.problems(attribute, command)):
         yield from wrong
     elif operators := sorted(OPERATORS.intersection(shlex.split(command))):
-        yield Problem(
-            attribute,
-            f"passes '{operators[0]}' to the program, as no shell runs it; did you mean 'shell: true'?",
-            "warning",
-        )
+        message = f"passes '{operators[0]}' to the program, as no shell runs it; did you mean 'shell: true'?"
+        yield Problem(attribute, message, "warning")
 
 
 def _allowed(should: Mapping[str, Any]) -> tuple[bool, str] | bool:

@@ -39,16 +39,14 @@ class Provider(BaseProvider):
         match, line = should.get("match"), _text(should.get("line"))
         # Here a secret has its wrapper, and the expression would show and record it.
         if not match or (has_secret(should.get("line")) and match == _expression(line or "")):
-            yield Problem(
-                "match", "match is needed: the line cannot be found by a text that is secret, not known or not declared"
-            )
+            unusable = "a text that is secret, not known or not declared"
+            yield Problem("match", f"match is needed: the line cannot be found by {unusable}")
         problems = [*line_places.place_problems(should), *regular_expressions.problems("match", match)]
         yield from problems
         declared = line is not None and should.get("ensure") != "absent"
         if match and declared and not problems and not re.search(match, line or ""):
-            yield Problem(
-                "match", "match must also find the line as it is declared, or the next run would add it again"
-            )
+            message = "match must also find the line as it is declared, or the next run would add it again"
+            yield Problem("match", message)
 
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

@@ -63,10 +63,8 @@ class Provider(BaseProvider):
         """Compare the commit with the revision's at the source, and with ``force`` the files with the commit."""
         if attribute == "revision" and is_.get("revision") not in {None, should["revision"]}:
             commit = self._target(should, _account(is_["user"])).commit
-            return is_["revision"] == commit or (
-                False,
-                f"changed from {is_['revision'][:12]} to {_short(should['revision'], commit)}",
-            )
+            difference = f"changed from {is_['revision'][:12]} to {_short(should['revision'], commit)}"
+            return is_["revision"] == commit or (False, difference)
         if attribute == "source" and is_.get("source") == should["source"]:
             changed = is_.get("modified") if should.get("force") else None
             outdated = is_.get("outdated_submodules") if should.get("submodules") else None

@@ -248,14 +248,12 @@ def _range(
     texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line], syntax: ini_lines.Syntax
 ) -> tuple[int, int] | None:
     """Return the number of the first line in the last section of a name, and of the one after the section, or None."""
-    starts = [0] if section == "" else []
+    start = 0 if section == "" else -1
     headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
-    starts += [
-        number + 1 for number in headers if syntax.section(ini_lines.section(texts[number])) == syntax.section(section)
-    ]
-    if not starts:
-        return None
-    return starts[-1], next((number for number in headers if number >= starts[-1]), len(texts))
+    for number in headers:
+        if syntax.section(ini_lines.section(texts[number])) == syntax.section(section):
+            start = number + 1
+    return None if start < 0 else (start, next((number for number in headers if number >= start), len(texts)))
 
 
 def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_lines.Syntax) -> None:

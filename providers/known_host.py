@@ -161,18 +161,15 @@ def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
 
 def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
     """Return those of a key's lines that ssh finds, by the spelling of their first name; all if there are none."""
-    effective = [
-        number for number in numbers if (entry := parse_line(lines[number])) and not _misspelled(entry, names=1)
-    ]
-    return effective or numbers
+    entries = [(number, parse_line(lines[number])) for number in numbers]
+    return [number for number, entry in entries if entry and not _misspelled(entry, names=1)] or numbers
 
 
 def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
     """Return canonical name → spelling of a line's first ``names`` (or all), if ssh does not find that spelling."""
     spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:names]
-    return {
-        canonical_name(spelling): spelling for spelling in spellings if canonical_name(spelling) != spelling.lower()
-    }
+    by_name = {canonical_name(spelling): spelling for spelling in spellings}
+    return {name: spelling for name, spelling in by_name.items() if name != spelling.lower()}
 
 
 def canonical_name(name: str) -> str:

@@ -92,11 +92,10 @@ class Provider(ServerProvider):
         users = None if names is None else {user for user, _ in names}
         with self._server.session(context) as session:
             held = mysql_rights.read(session, {table for kind in kinds for table in mysql_rights.TABLES[kind]}, users)
-            rows = [
-                _row(name, rights, self._existing(session, parse_target(name[1]).kind))
-                for name, rights in held.items()
-                if (name[0] not in OWN_ACCOUNTS if names is None else name in names)
-            ]
+            rows = []
+            for name, rights in held.items():
+                if name[0] not in OWN_ACCOUNTS if names is None else name in names:
+                    rows.append(_row(name, rights, self._existing(session, parse_target(name[1]).kind)))
         yield from context.accepted(rows)
 
     def _existing(self, session: Session, kind: str) -> Collection[str]:
@@ -182,9 +181,8 @@ def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[
 def _grant(on: str, who: str, rights: Mapping[Right, str]) -> str:
     """Return the statement that grants rights; the right to grant them on is no item of the list, but an option."""
     granted = {right: column for right, column in rights.items() if right != (GRANT, "")}
-    return (
-        f"GRANT {_sql(granted) or USAGE} ON {on} TO {who}{' WITH GRANT OPTION' if len(granted) < len(rights) else ''}"
-    )
+    option = " WITH GRANT OPTION" if len(granted) < len(rights) else ""
+    return f"GRANT {_sql(granted) or USAGE} ON {on} TO {who}{option}"
 
 
 def _sql(rights: Mapping[Right, str]) -> str:

@@ -87,10 +87,8 @@ class Provider(ServerProvider):
                 yield Problem("password", f"password is for the plugin {NATIVE}; {plugin} needs password_hash")
         value = reveal(should.get("password_hash"))
         if isinstance(value, str) and plugin in {None, NATIVE} and not NATIVE_HASH.fullmatch(value):
-            yield Problem(
-                "password_hash",
-                f"password_hash of {NATIVE} is * and 40 hexadecimal digits; another one needs its plugin",
-            )
+            message = f"password_hash of {NATIVE} is * and 40 hexadecimal digits; another one needs its plugin"
+            yield Problem("password_hash", message)
         options = should.get("tls_options")
         texts = [text for text in options if isinstance(text, str)] if isinstance(options, list) else []
         words = [text.partition(" ")[0] for text in texts]

@@ -73,11 +73,10 @@ class Provider(BaseProvider):
     ) -> tuple[bool, str] | None:
         """Count a file with other tables than the kernel's as different: ``set`` then loads it."""
         if attribute == "content" and is_["content"] == should["content"] and not is_["loaded"]:
-            more = f" and {len(is_['drift']) - MOST_RULES} more" if len(is_["drift"]) > MOST_RULES else ""
-            return (
-                False,
-                f"changed in the running kernel, which has other rules: {'; '.join(is_['drift'][:MOST_RULES])}{more}",
-            )
+            drift = is_["drift"]
+            more = f" and {len(drift) - MOST_RULES} more" if len(drift) > MOST_RULES else ""
+            rules = f"{'; '.join(drift[:MOST_RULES])}{more}"
+            return False, f"changed in the running kernel, which has other rules: {rules}"
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
@@ -170,10 +169,8 @@ class Provider(BaseProvider):
                 continue
             text = ruleset.read_bytes().decode("utf-8", "replace")
             if both := self._tables(content) & self._tables(text):
-                msg = (
-                    f"{ruleset} has the table {min(both)} too, and would lose its rules; put all of them into one file"
-                )
-                raise ResourceError(msg)
+                table = f"{ruleset} has the table {min(both)} too"
+                raise ResourceError(f"{table}, and would lose its rules; put all of them into one file")
         self._verify_directory(path, content.encode(), temporary_directory)
 
     def _verify_directory(

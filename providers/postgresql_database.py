@@ -36,19 +36,16 @@ class Provider(ServerProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
         """Read all databases in ``names``, or all."""
         rows = self._server.rows(QUERY, names)
-        databases = [
-            {"ensure": "present", **{key: value for key, value in row.items() if value is not None}} for row in rows
-        ]
-        return context.accepted(databases)
+        databases = ({key: value for key, value in row.items() if value is not None} for row in rows)
+        return context.accepted({"ensure": "present", **database} for database in databases)
 
     def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Create a database, from ``template0`` for its own encoding or locale, and alter what that cannot set."""
-        words = []
         template = should.get("template")
         if template is None and (should.get("encoding") is not None or should.get("locale") is not None):
             template = "template0"
         names = {"OWNER": should.get("owner"), "TEMPLATE": template, "TABLESPACE": should.get("tablespace")}
-        words += [f"{word} {identifier(value)}" for word, value in names.items() if value is not None]
+        words = [f"{word} {identifier(value)}" for word, value in names.items() if value is not None]
         quoted = {"ENCODING": should.get("encoding"), "LOCALE": should.get("locale")}
         words += [f"{word} {literal(value)}" for word, value in quoted.items() if value is not None]
         self._server.run(f"CREATE DATABASE {identifier(name)} {' '.join(words)};", *_statements(name, should))

@@ -152,12 +152,10 @@ class Provider(BaseProvider):
         for (venv, options), packages in installed.items():
             metadata = _resolved(venv, *options, *chain.from_iterable(packages.values()))
             versions = {_canonical(package["name"]): package["version"] for package in metadata}
-            requirements = ((package["name"], package.get("requires_dist", ())) for package in metadata)
-            links = [
-                (_canonical(name), _canonical(needed))
-                for name, texts in requirements
-                for needed in (requirement.name for requirement in _requirements(texts))
-            ]
+            links = []
+            for package in metadata:
+                needed = _requirements(package.get("requires_dist", ()))
+                links += [(_canonical(package["name"]), _canonical(requirement.name)) for requirement in needed]
             yield from _caused(venv, list(packages), versions, links)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:

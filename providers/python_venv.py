@@ -162,9 +162,8 @@ def _missing_interpreter(path: str, should: Mapping[str, Any]) -> Iterator[Probl
         return
     with suppress(CommandError):
         if Command(python, read_only=True).attempt("-I", "-c", "import ensurepip").exit_code:
-            yield Problem(
-                "pip", f"'{python}' has no module ensurepip, which gives the environment its pip", needs=needs
-            )
+            message = f"'{python}' has no module ensurepip, which gives the environment its pip"
+            yield Problem("pip", message, needs=needs)
 
 
 def _can_others_replace(path: str) -> bool:

@@ -46,12 +46,7 @@ class Provider(BaseProvider):
             if "type" in resource:
                 resource["type"] = ssh_files.SHORT.get(resource["type"], resource["type"])
             if resource.get("options") is not None:
-                resource["options"] = [
-                    Sensitive(_canonical_option(option.reveal()))
-                    if isinstance(option, Sensitive)
-                    else _canonical_option(option)
-                    for option in resource["options"]
-                ]
+                resource["options"] = list(map(_canonical_option, resource["options"]))
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
@@ -219,8 +214,10 @@ def _canonical(entry: Resource) -> Resource:
     return {"key": entry["key"], "options": list(map(_canonical_option, entry["options"]))}
 
 
-def _canonical_option(option: str) -> str:
-    """Return an option with its name in small letters, as sshd compares it."""
+def _canonical_option(option: Any) -> Any:
+    """Return an option with its name in small letters, as sshd compares it; a secret stays one."""
+    if isinstance(option, Sensitive):
+        return Sensitive(_canonical_option(option.reveal()))
     name, equals, value = files.printable(option).partition("=")
     return name.lower() + equals + value
 
@@ -293,10 +290,9 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
             row = {"ensure": "present", "name": name, "target": target, "user": user, "type": kind, **_canonical(entry)}
             rows = keys.setdefault((name, kind), [])
             if len(rows) < AMBIGUOUS and all({**other_row, **row} != other_row for other_row in rows):
-                overriding = (
-                    {"overridden_by": f"line {overridden[number] + 1} of {path}"} if number in overridden else {}
-                )
-                rows.append({**row, **overriding})
+                if number in overridden:
+                    row["overridden_by"] = f"line {overridden[number] + 1} of {path}"
+                rows.append(row)
     return keys
 
 

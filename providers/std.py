@@ -153,11 +153,10 @@ class Provider:
 
     def zip(self, _context: Context, lists: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """Return lists of the elements at the same positions. Raise ``ResourceError`` for different lengths."""
-        if len(lengths := list(map(len, lists))) and len(set(lengths)) > 1:
-            msg = (
-                f"the lists have {', '.join(map(str, lengths))} elements; they must have the same number; use std.slice"
-            )
-            raise ResourceError(msg)
+        lengths = list(map(len, lists))
+        if len(set(lengths)) > 1:
+            numbers = ", ".join(map(str, lengths))
+            raise ResourceError(f"the lists have {numbers} elements; they must have the same number; use std.slice")
         return list(map(list, zip(*lists, strict=True)))
 
     def slice(self, _context: Context, of: Any, start: int, stop: int | None = None) -> Any:
@@ -171,10 +170,8 @@ class Provider:
     def to_integer(self, _context: Context, text: str) -> int:
         """Return the integer that ``text`` is."""
         if not re.fullmatch(r"[-+]?[0-9]+", text):
-            msg = (
-                f"text is no integer: {_quoted(text)}; it must be decimal digits, with or without a sign; use std.trim"
-            )
-            raise ResourceError(msg)
+            form = "decimal digits, with or without a sign"
+            raise ResourceError(f"text is no integer: {_quoted(text)}; it must be {form}; use std.trim")
         from resource_api.manifest import yaml_scalar
 
         try:
@@ -291,12 +288,11 @@ def _merged(former: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
 
 def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
     """Return the value or brace for a match of ``FIELD``. Raise ``ResourceError`` for a single brace or no value."""
-    if field.group() in {"{{", "}}"}:
-        return field.group()[0]
-    if (name := field[1]) is None:
-        msg = (
-            f"text has a single {field.group()} at character {field.start() + 1}; write {field.group() * 2} for a brace"
-        )
+    whole, name = field[0], field[1]
+    if whole in {"{{", "}}"}:
+        return whole[0]
+    if name is None:
+        msg = f"text has a single {whole} at character {field.start() + 1}; write {whole * 2} for a brace"
         raise ResourceError(msg)
     if name not in values:
         advice = hint(name, values) or "; write {{ and }} for braces"
@@ -354,9 +350,8 @@ def _read(read: Callable[[bytes, str], Any], text: str, language: str) -> Any:
         return read(text.encode(), "").data
     except ManifestError as error:
         first = error.problems[0]
-        message = f"line {first.line}, column {first.column}: {first.message}" + (
-            f"; {first.hint}" if first.hint else ""
-        )
+        advice = f"; {first.hint}" if first.hint else ""
+        message = f"line {first.line}, column {first.column}: {first.message}{advice}"
         raise ResourceError(f"text is no {language} that a manifest can hold: {message}") from None
 
 
@@ -383,9 +378,8 @@ def _version(text: str, name: str) -> tuple[Any, ...]:
     """
     match = VERSION.match(text)
     if match is None:
-        advice = (
-            f"without the 'v': {text[1:]}" if VERSION.match(text[1:]) and text[:1] in "vV" else "as 1.2.3 or 1.2.3-rc.1"
-        )
+        has_prefix = VERSION.match(text[1:]) and text[:1] in "vV"
+        advice = f"without the 'v': {text[1:]}" if has_prefix else "as 1.2.3 or 1.2.3-rc.1"
         raise ResourceError(f"{name} is no version of Semantic Versioning: {_quoted(text)}; write it {advice}")
     *numbers, before = match.groups()
     parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in before.split(".")] if before else []

@@ -52,10 +52,8 @@ class Provider(BaseProvider):
         live = is_.get("live")
         if live is None:
             return False, "is not set: the running kernel has no such parameter"
-        return _is_same(live, should["value"]) or (
-            False,
-            f"changed from {live} to {should['value']} in the running kernel",
-        )
+        difference = f"changed from {live} to {should['value']} in the running kernel"
+        return _is_same(live, should["value"]) or (False, difference)
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the entries of the files in ``names``, or of those in ``/etc/sysctl.d``."""
@@ -78,12 +76,11 @@ class Provider(BaseProvider):
             try:
                 if change.should["ensure"] == "present" and change.should["apply"]:
                     _set_live(identity[0], reveal(change.should["value"]))
+            except FileNotFoundError:
+                context.failed(identity, message="the running kernel has no such parameter")
             except OSError as error:
-                message = (
-                    f"the kernel does not accept '{change.should['value']}' for it: {files.describe_error(error, '')}"
-                )
-                missing = isinstance(error, FileNotFoundError)
-                context.failed(identity, message="the running kernel has no such parameter" if missing else message)
+                value, reason = change.should["value"], files.describe_error(error, "")
+                context.failed(identity, message=f"the kernel does not accept '{value}' for it: {reason}")
             else:
                 accepted[identity] = change
         file_parts.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
@@ -95,10 +92,8 @@ class Provider(BaseProvider):
             if should["ensure"] == "absent":
                 continue
             if should.get("apply") and not os.path.exists(_path(name)):  # noqa: PTH110 - a text
-                yield (
-                    identity,
-                    Problem("name", "the running kernel has no such parameter; its module may not be loaded"),
-                )
+                message = "the running kernel has no such parameter; its module may not be loaded"
+                yield identity, Problem("name", message)
             if reason := _unread(target):
                 yield identity, Problem("target", reason)
             for path in _later_files(target):

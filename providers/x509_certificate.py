@@ -134,10 +134,8 @@ def _describe(content: bytes) -> Resource:
 def _is_signed_by(path: str, content: bytes, authority_path: str, authority_content: bytes) -> bool:
     """Return whether the authority in one file has signed the certificate in another."""
     issuing = _issuing()
-    certificate, authority = (
-        issuing.certificate_of(*file) for file in ((path, content), (authority_path, authority_content))
-    )
-    signed: bool = issuing.is_signed_by(certificate, authority)
+    authority = issuing.certificate_of(authority_path, authority_content)
+    signed: bool = issuing.is_signed_by(issuing.certificate_of(path, content), authority)
     return signed
 
 

@@ -51,11 +51,8 @@ class Provider(BaseProvider):
         if attribute in INSIDE and is_.get("encrypted"):
             if secret is None:
                 return True
-            attributes = _x509().describe(_x509().read_key(name, secret))
-            return attributes.get(attribute) == should[attribute] or (
-                False,
-                f"changed from {attributes.get(attribute)} to {should[attribute]}",
-            )
+            value = _x509().describe(_x509().read_key(name, secret)).get(attribute)
+            return value == should[attribute] or (False, f"changed from {value} to {should[attribute]}")
         return protected_file.same_owner(attribute, is_, should)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:

@@ -109,10 +109,9 @@ class Provider(rpm.RpmProvider):
         with _without_locks() as environment:
             result = self.query.attempt(*words, env=environment, log="debug")
         if result.exit_code not in DONE:
-            texts = [
-                element.text or "" for name in ("description", "message") for element in _elements(result.stdout, name)
-            ]
-            raise ResourceError(f"'zypper install' would fail: {'; '.join(texts).strip() or result.stderr}")
+            reasons = [*_elements(result.stdout, "description"), *_elements(result.stdout, "message")]
+            text = "; ".join(element.text or "" for element in reasons).strip()
+            raise ResourceError(f"'zypper install' would fail: {text or result.stderr}")
         for heading, action in ACTIONS.items():
             for section in _elements(result.stdout, heading):
                 for package in section.iter("solvable"):
@@ -121,16 +120,11 @@ class Provider(rpm.RpmProvider):
 
     def _mark(self, changes: Mapping[str, Change], before: Collection[str]) -> None:
         """Lock and unlock packages as declared, or as in ``before``, the locked names before the transactions."""
+        present = {name: should.get("mark") for name, (_, should) in changes.items() if should["ensure"] != "absent"}
+        locked = {name for name, mark in present.items() if mark == "hold" or (not mark and name in before)}
         held = _held()
-        for verb, hold in (("addlock", True), ("removelock", False)):
-            names = [
-                name
-                for name, (_, should) in changes.items()
-                if should["ensure"] != "absent"
-                if ((should.get("mark") or ("hold" if name in before else "none")) == "hold") is hold
-                if (name in held) is not hold
-            ]
-            if names:
+        for verb, different in (("addlock", locked - held), ("removelock", (present.keys() - locked) & held)):
+            if names := [name for name in present if name in different]:
                 self._run(verb, "--", *names)
 
     def _run(self, *arguments: str) -> None:
