@@ -17,10 +17,7 @@ class Backups(ExitStack):
         self._stores: dict[str, BackupStore] = {}
 
     def keep(self, path: str, backup: Any, *, at_once: bool) -> None:
-        """Copy a file, or all files of a directory, as declared by ``backup``. Raise ``OSError``, ``ResourceError``.
-
-        The copies are durable on return with ``at_once``, otherwise after ``flush``.
-        """
+        """Copy a file, or all of a directory; durable on return with ``at_once``, otherwise after ``flush``."""
         directory = backup_directory() if backup is True else files.canonical_path(backup)
         if directory not in self._stores:
             self._stores[directory] = self.enter_context(BackupStore(directory))

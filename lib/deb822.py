@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 class Field(NamedTuple):
-    """A field and its lines, from ``start`` to before ``stop``; ``value`` has a line break before each continuation.
-
-    Of all fields only an explanation may be repeated, instead of being continued.
-    """
+    """A field and its lines, ``start`` to before ``stop``; its ``value`` has a line break before each continuation."""
 
     name: str
     value: str

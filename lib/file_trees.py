@@ -36,10 +36,7 @@ class Member(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The members of a directory by their path in it, each directory before its members; its own path is empty.
-
-    ``with_ignored``: the directories that contain an ignored member.
-    """
+    """A directory's members by their path in it, each after its directory; some are ``with_ignored`` members."""
 
     members: Mapping[str, Member]
     with_ignored: frozenset[str]

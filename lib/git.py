@@ -69,10 +69,7 @@ class Target(NamedTuple):
 
 
 def resolve(should: Mapping[str, Any], user: str | None) -> Target:
-    """Return the commit that a revision has at its source now; without a revision, the default branch's.
-
-    Raise ``ResourceError`` for a revision that the source does not have, ``CommandError`` for one that cannot be read.
-    """
+    """Return the commit of a revision, or of the default branch. Raise ``ResourceError`` for none, ``CommandError``."""
     source, revision = should["source"], should.get("revision")
     if revision is not None and COMMIT.fullmatch(revision):
         return Target(revision, None)
@@ -270,10 +267,7 @@ class WorkingCopy(NamedTuple):
                 self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
 
     def check_out(self, should: Mapping[str, Any], target: Target, *, force: bool) -> None:
-        """Check out the fetched target, as its branch or detached, and its submodules. Raise ``CommandError``.
-
-        ``force``: overwrite local changes. Files of the former commit that the new one lacks are removed.
-        """
+        """Check out the fetched target and its submodules, by ``force`` over local changes. Raise ``CommandError``."""
         former = self.ask("rev-parse", "-q", "--verify", "HEAD").stdout.strip()
         forced = ["--force"] if force else []
         checkout = ("checkout", "-q", "--no-recurse-submodules", *forced)

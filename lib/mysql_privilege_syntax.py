@@ -105,10 +105,7 @@ def parse(privileges: Iterable[str]) -> dict[Right, str]:
 
 
 def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str) -> list[str]:
-    """Return rights of ``parse`` in the syntax of SQL, sorted: each once with all its columns.
-
-    A right on a whole table stays beside the same right on columns. ``quote`` writes the name of a column.
-    """
+    """Return rights of ``parse`` in the syntax of SQL, sorted, each with its columns as ``quote`` writes them."""
     columns: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for (name, lower_column), column in sorted(rights):
         columns[name, lower_column != ""].append(quote(column))

@@ -55,10 +55,7 @@ ALL_TABLES = frozenset(table for tables in TABLES.values() for table in tables)
 
 
 def read(session: Session, tables: Collection[str], users: Collection[str] | None) -> Held:
-    """Return the rights of the accounts ``users``, or of all for None, in the ``tables`` of a server.
-
-    Raise ``ResourceError`` if the server would show only the rights of the connection's own user.
-    """
+    """Return rights of accounts in ``tables``. Raise ``ResourceError`` if the server shows only the user's own."""
     held: Held = defaultdict(dict)
     if not BY_RIGHT.keys().isdisjoint(tables) and not session.rows(SEES_ALL)[0]["sees_all"]:
         msg = "the server hides the rights of others from this user; it needs SELECT on the database mysql"

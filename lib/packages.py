@@ -61,10 +61,7 @@ class PackageProvider(BaseProvider):
         return version == expected or (False, f"changed from {version} to {expected or ensure}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield (declared package, effect) of all other installations, changes and removals by ``set``.
-
-        A simulation shows them. An effect of a shared transaction comes with the packages that cause it.
-        """
+        """Yield (declared package, effect) of all other changes by ``set``, from a simulation."""
         for arguments, names in self._transactions(context, changes):
             effects = list(self._simulated(arguments))
             declared = {name: changes[name] for name in changes if name in names}

@@ -48,10 +48,7 @@ def files_before(should: Mapping[str, Any], *attributes: str) -> list[str]:
 def read_all(
     context: Context, names: Collection[str] | None, kind: str, describe: Callable[[bytes], Resource]
 ) -> Iterator[Resource]:
-    """Yield the files in ``names``, with the attributes that ``describe`` returns of a content; one may fail alone.
-
-    Raise ``CannotList``, with ``kind`` in its message, without ``names``.
-    """
+    """Yield the files in ``names`` with what ``describe`` returns of their content; one may fail alone."""
 
     def read(directories: files.Directories, path: str) -> Resource:
         row, content = _read(path, directories)
@@ -79,10 +76,7 @@ def write_all(
     changes: Mapping[str, Change],
     content: Callable[[str, Mapping[str, Any] | None, Mapping[str, Any]], bytes | None],
 ) -> None:
-    """Write or remove files; one may fail alone.
-
-    ``content`` returns the new content for a path, its present and its declared attributes; None keeps the present one.
-    """
+    """Write or remove files; one may fail alone. A new ``content`` of None keeps the present one."""
     with files.Batch() as batch:
         for path, (is_, should) in changes.items():
             with reported(context, path):
@@ -106,10 +100,7 @@ def permissions(should: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
-    """Return the attributes of a file in its status, and its content.
-
-    Raise ``OSError``, and ``ResourceError`` for any but a regular file of at most ``LIMIT`` bytes.
-    """
+    """Return a file's attributes and content. Raise ``OSError``, and ``ResourceError`` for a special or large file."""
     status, content = files.stat_and_read(directories, path, LIMIT)
     if content is None:
         msg = "is larger than 1 MiB" if stat.S_ISREG(status.st_mode) else "is not a regular file"

@@ -31,10 +31,7 @@ def problems(attribute: str, expression: Any) -> Iterator[Problem]:
 
 
 def find(expression: str, lines: Sequence[str], *, seconds: float | None = None) -> list[int]:
-    """Return the numbers of the lines, from 0, in which an expression matches.
-
-    A search that may take long is computed as ``compute`` does. Raise ``ResourceError`` for a line of more than 64 KiB.
-    """
+    """Return the numbers of the lines in which an expression matches. Raise ``ResourceError`` above 64 KiB a line."""
     longest = max(map(len, lines), default=0)
     if longest > LONGEST:
         number = next(number for number, line in enumerate(lines) if len(line) > LONGEST)

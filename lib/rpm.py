@@ -51,10 +51,7 @@ class RpmProvider(packages.PackageProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterator[tuple[str, str]]:
-        """Yield (change, effect) pairs from a simulation of each change alone, as the programs give no causes.
-
-        There are none if all effects are installations: they harm little, and many simulations take long.
-        """
+        """Yield (change, effect) from a simulation of each change, slow; none if all effects are installations."""
         if all(effect.action == "install" for effect in effects):
             return
         for name, change in changes.items():

@@ -219,10 +219,7 @@ def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
 
 
 def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) -> None:
-    """Raise ``ResourceError`` for a new index that leaves a gap in an array, or a removal of any but the last element.
-
-    The next element would take the place of the removed one, and its resource's.
-    """
+    """Raise ``ResourceError`` for a new index behind a gap, or the removal of any but an array's last element."""
     at = format_key_path(key_path)
     if removal and index != length - 1:
         raise ResourceError(f"'{at}' is not the last element: the next one would take its place; declare the array")
@@ -248,10 +245,7 @@ def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
-    """Return a library's value as plain data. Raise ``ResourceError`` for one with too many parts.
-
-    ``budget``: in a list, so that all levels count it down, the number of parts that may still come.
-    """
+    """Return a library's value as plain data. Raise ``ResourceError`` for more parts than the ``budget`` allows."""
     budget[0] -= 1
     if budget[0] < 0:
         raise ResourceError("has too many parts")

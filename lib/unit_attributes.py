@@ -17,10 +17,7 @@ NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,255}(@[A-Za-z0-9:_\\@-][
 
 
 def packages(should: Mapping[str, Any]) -> list[str]:
-    """Return the titles that the package of a unit may have: the unit's name without suffix, and without instance.
-
-    A drop-in, `nginx.service.d/limits.conf`, is of its unit.
-    """
+    """Return the possible titles of a unit's package: its name without suffix, and without instance."""
     stem = str(should["name"]).partition(".d/")[0]
     for suffix in SUFFIXES:
         stem = stem.removesuffix(f".{suffix}")

@@ -102,10 +102,7 @@ def _url(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _answer(url: str, seconds: float) -> int | str:
-    """Return the status of a URL's answer, or the reason why there is none.
-
-    ``seconds`` limits each read and write, not the whole, for which the caller runs this in a process of its own.
-    """
+    """Return the status of a URL's answer, or the reason why there is none; ``seconds`` limits each read and write."""
     import http.client
     import ssl
     import urllib.error

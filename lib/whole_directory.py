@@ -157,10 +157,7 @@ class WholeDirectory(NamedTuple):
     def _read(
         self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], *, main: bool = True
     ) -> dict[str, None]:
-        """Return the program's errors for a copy beneath ``root``, with the original paths in their text.
-
-        The copy has the new ``contents``, links to other files, and the main file: without ``main`` only its include.
-        """
+        """Return the errors for a copy with new ``contents`` and links; without ``main``, only its include counts."""
         copy = Copy(root + self.path, root + self.main)
         Path(copy.directory).mkdir(parents=True)
         for name in unchanged_names:

@@ -113,10 +113,7 @@ class Provider(BaseProvider):
 
 
 def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
-    """Return the files that get the declared list: path within ``path`` → mode of a directory, 0 for others.
-
-    The empty path is ``path`` itself; with ``recursive``, all below it follow. Raise ``OSError``.
-    """
+    """Return the files that get the list: path within ``path`` (of itself empty) → mode of a directory, or 0."""
     if not should.get("recursive") or not os.path.isdir(path):  # noqa: PTH112 - a text
         return {"": 0}
     members = file_trees.read_tree(path, file_trees.ignored(None), should["max_files"]).members.items()

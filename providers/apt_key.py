@@ -1,7 +1,4 @@
-"""Read and change the key files that apt trusts; ``gpg`` reads and writes their content.
-
-gpg uses neither the keyring nor the configuration of a user: each call has a private, temporary home.
-"""
+"""Read and change the key files that apt trusts, with ``gpg`` in a private home without a user's configuration."""
 
 from __future__ import annotations
 

@@ -125,10 +125,7 @@ class Provider(BaseProvider):
                 batch.remove(_path(name))
 
     def _repetitions(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a problem for each other file that declares the same repository, as apt would warn of it.
-
-        apt itself finds them, in a temporary directory with the new file and links to all others.
-        """
+        """Yield a problem for each other file with the same repository, as apt itself finds it in a copy."""
         file_name = f"{name}{SUFFIX}"
         with TemporaryDirectory(prefix="apt-source-") as directory, suppress(OSError, ResourceError):
             for path in listing.matching(DIRECTORY):

@@ -138,10 +138,7 @@ def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: A
 
 
 def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
-    """Write the fragments to a file, with the declared permissions; if the content is right, set only these.
-
-    Return whether the content is replaced, at the end of the batch: until then the old file can be copied.
-    """
+    """Write the fragments to a file, or only set its permissions; return whether the batch replaces its content."""
     command, permissions, content = should.get("validate_cmd"), protected_file.permissions(should), assembled(should)
     if files.read_content(path) == content:
         batch.set_mode_owner(path, **permissions)

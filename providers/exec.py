@@ -142,10 +142,7 @@ def _run(
     text: Sensitive[str] | None = None,
     log: str = "debug",
 ) -> CommandResult:
-    """Run a program with the declared user, directory, search path and variables, and ``text`` as its input.
-
-    The time limit is the ``deadline``, or 300 s. The output is logged at the level ``log`` as it arrives.
-    """
+    """Run a program as declared, with ``text`` as its input, until the ``deadline`` or for 300 s; log its output."""
     variables = _variables(should)
     program = _locate(argv[0], _search_path(should), should.get("cwd"))
     command = Command(program, timeout=300.0 if deadline is None else inf)

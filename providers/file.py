@@ -226,10 +226,7 @@ class Provider(BaseProvider):
             batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
 
     def _keep(self, stack: ExitStack, path: str, backup: Any, *, at_once: bool) -> None:
-        """Copy the file or directory at ``path`` before its change, if ``backup`` is declared.
-
-        ``at_once``: make the copy durable now, as the next call changes the file; otherwise ``_flush`` does.
-        """
+        """Copy what is at ``path`` before its change, if declared: durably ``at_once``, or later by ``_flush``."""
         if backup:
             if self._backups is None:
                 from lib.backups import Backups  # few runs keep copies, and their store takes long to import

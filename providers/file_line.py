@@ -100,10 +100,7 @@ def _refusal(name: Name, should: Mapping[str, Any]) -> str:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring the lines of each expression in ``states`` to its state; None removes them.
-
-    Raise ``ResourceError`` for different lines, unless `multiple` allows to replace them all.
-    """
+    """Bring each expression's lines to its state. Raise ``ResourceError`` for different lines without `multiple`."""
     for match, should in states.items():
         numbers = line_places.find(lines, match)
         if should is None:

@@ -93,10 +93,7 @@ class Provider(BaseProvider):
         )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the purged members, and the content of directories that are removed or replaced by another kind.
-
-        A plan shows the losses, and reports a conflict with a resource that declares one of these files.
-        """
+        """Yield purged members, and the content of directories that are removed or replaced by another kind."""
         for path, (is_, should) in changes.items():
             if should.get("ensure") == "absent":
                 yield from removed_directories.side_effects([path])
@@ -269,10 +266,7 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _turned(compared: _Comparison, *, force: bool) -> list[str]:
-    """Return the members to remove because the source has a directory in place of another kind, or the reverse.
-
-    Raise ``ResourceError`` without ``force``, and if ignored files would be lost.
-    """
+    """Return members that become another kind. Raise ``ResourceError`` without ``force``, or if ignored files go."""
     members = compared.now.members
     names = [
         name

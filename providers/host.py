@@ -118,10 +118,7 @@ def _unread() -> Iterator[Problem]:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring the hosts in ``states``, by name, to these states; None removes their lines.
-
-    The line of a declared host comes before each one that the resolver would take for one of its names.
-    """
+    """Bring hosts to their states (None: removed), each line before those that the resolver would take instead."""
     _change(lines, states)
     for number, first, _ in _overridden(lines, states):
         text = lines[number]
@@ -186,11 +183,7 @@ def _earlier_answer(names: Iterable[str], ip: str, first: FirstAnswers) -> tuple
 
 
 def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
-    """Return a row for each host of a file, from its first line.
-
-    ``other_family`` is its first line for the other address family, ``overridden`` the names with an earlier line that
-    counts.
-    """
+    """Return a row for each host of a file, from its first line and that of the other address family."""
     rows: dict[str, Resource] = {}
     first: FirstAnswers = {}
     for number, line in enumerate(lines):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -95,17 +96,13 @@ class Provider(SimpleProvider):
         return Planned(replace=[f"body{field if field.startswith('[') else f'.{field}'}" for field in fields])
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the objects in ``names``, or all of a list.
-
-        An object is read by its own path if that contains its name or identifier, otherwise from the list, which is
-        read once for all names in it.
-        """
+        """Return objects, each by its own path if that has its name or identifier, or else from one read of a list."""
         if names is None:
             if self._paths.parents:
                 raise CannotList(f"objects are listed by a path without variables, and this one is {self._paths.list}")
             yield from self._listed(context, {}, None)
             return
-        groups: dict[tuple[str, ...], dict[str, str]] = {}
+        groups: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for name in names:
             self._read.pop(name, None)
             try:
@@ -113,14 +110,12 @@ class Provider(SimpleProvider):
             except ResourceError as error:
                 context.failed(name, message=str(error))
                 continue
-            number = self._created.get(name)
-            has_path = number is not None or self._paths.read_by_name
-            object_ = self._detail(values, number) if has_path else None
+            number, by_name = self._created.get(name), self._paths.read_by_name
+            object_ = None if number is None and not by_name else self._detail(values, number)
             if object_ is not None:
                 yield self._row(context, name, object_)
-            elif not self._paths.read_by_name:
-                parents = tuple(values[parent] for parent in self._paths.parents)
-                groups.setdefault(parents, {})[values["name"]] = name
+            elif not by_name:
+                groups[tuple(values[parent] for parent in self._paths.parents)][values["name"]] = name
         for parents, group in groups.items():
             yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
 
@@ -156,10 +151,7 @@ class Provider(SimpleProvider):
         self._created.pop(name, None)
 
     def _change(self, context: Context, name: str, send: Callable[[Object], http.Response]) -> None:
-        """Change an object by ``send``; if another client has changed it since it was read, read it and try again.
-
-        The service refuses such a request with the status 412, by the header ``If-Match``.
-        """
+        """Change an object by ``send``; read it and try again if another client has changed it (``If-Match``, 412)."""
         for remaining in reversed(range(TRIES)):
             present = self._present(context, name)
             if present is None:
@@ -260,10 +252,7 @@ class Provider(SimpleProvider):
         return entries[0] if len(entries) == 1 else entries[numbers.index(created)]
 
     def _row(self, context: Context, name: str, object_: Object, *, keep: bool = True) -> Resource:
-        """Return the row of an object: its declarable fields in ``body``, those that the service makes in ``output``.
-
-        The name, which is an attribute, and secret fields are left out. ``keep``: ``set`` will need the object.
-        """
+        """Return an object's row: ``body`` can be declared, ``output`` is the service's; secret fields are left out."""
         if keep:
             self._read[name] = object_
         fields = body = object_.fields

@@ -286,10 +286,7 @@ def _insertion_point(
     setting: str,
     syntax: ini_lines.Syntax,
 ) -> tuple[int, str]:
-    """Return the number of the line before which a setting is added to a section, and its indentation.
-
-    It comes below a comment with the setting as an example, or else below the last setting, with its indentation.
-    """
+    """Return the line to insert a setting before, and its indentation: below a commented example, or the last one."""
     number, indent, names = bounds[0], "", {syntax.setting(setting)}
     inside = _inside_values(kinds)
     for current in range(*bounds):

@@ -153,10 +153,7 @@ class _Document:
             self._fill(container, key, value)
 
     def _fill(self, container: int, key: str, value: Any) -> None:
-        """Put a value into an empty container after ``key``, the text with separator, which is "" in an array.
-
-        It gets a line of its own with one level more of indentation, unless the document is one line.
-        """
+        """Put a value into an empty container after ``key``, on a line of its own unless the document is one line."""
         end = self._skip(container + 1)
         outer = self._line_indent(container)
         if self._indent is None:

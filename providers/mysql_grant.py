@@ -123,10 +123,7 @@ class Provider(ServerProvider):
 
 
 def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
-    """Return kind of target → this server's rights for it, of ``kind`` and of those in the same tables.
-
-    ``SHOW PRIVILEGES`` lists those on the server; for other kinds they are columns of the tables of rights.
-    """
+    """Return kind of target → this server's rights, by ``SHOW PRIVILEGES`` or the columns of the tables of rights."""
     rights_by_kind: dict[str, set[str]] = defaultdict(set)
     if kind == SERVER:
         rights_by_kind[SERVER] = {right(row["Privilege"]) for row in session.rows("SHOW PRIVILEGES")}

@@ -207,10 +207,7 @@ class Provider(BaseProvider):
         return [line for table in tables for line in differences(table, present.get(table), expected.get(table))]
 
     def _expected(self, content: str) -> dict[str, str]:
-        """Return the tables of a text as the kernel lists them, for a comparison with its present ones.
-
-        The text is loaded into an empty network namespace. Raise ``CommandError`` if nft refuses it.
-        """
+        """Return a text's tables as the kernel lists them in an empty network namespace. Raise ``CommandError``."""
         if content not in self._tables_by_text:
             listing = self.unshare("--net", "--", "sh", "-c", LOAD_AND_LIST, input=content, log="debug").stdout
             self._tables_by_text[content] = split_tables(listing)

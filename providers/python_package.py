@@ -254,10 +254,7 @@ def _described(venv: str) -> Iterator[tuple[str, Package]]:
 
 
 def _pip(venv: str, *arguments: str) -> CommandResult:
-    """Run the pip of an environment as the owner of its directory, who also owns the code in it.
-
-    Raise ``CommandError`` if other users could change code that pip executes.
-    """
+    """Run an environment's pip as its owner. Raise ``CommandError`` if others can change the code that it executes."""
     if not os.path.lexists(f"{venv}/bin/python"):
         raise ResourceError(f"{venv} is no environment")
     python, owner = Command(f"{venv}/bin/python", timeout=3600), _owner(venv)
@@ -443,10 +440,7 @@ def _version(text: Any) -> Any:
 
 
 def _broken(present: Mapping[str, Package], versions: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield (package that changes, package that stays and does not accept that) by canonical name.
-
-    ``versions`` are those of the changed packages, None for a removal. Requirements broken before are left out.
-    """
+    """Yield (package that changes, package that does not accept that), but for requirements broken before."""
     for name, (_, texts) in present.items():
         for requirement in _requirements(texts) if name not in versions else ():
             needed = _canonical(requirement.name)

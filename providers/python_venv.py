@@ -1,7 +1,4 @@
-"""Read environments from their ``pyvenv.cfg``, and make them with Python's module ``venv``.
-
-A mark in the directory shows an unfinished creation; nothing of the environment is executed.
-"""
+"""Make environments with Python's ``venv``, and read them without executing code; a mark shows an unfinished one."""
 
 from __future__ import annotations
 

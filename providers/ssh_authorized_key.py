@@ -87,10 +87,7 @@ class Provider(BaseProvider):
                 yield from _only(context, (name, *target, kind), rows, names)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a key, such as its user.
-
-        Yield a warning if an earlier line counts in its place, and a problem if sshd does not read the file.
-        """
+        """Yield missing users, files that sshd does not read, and a warning for an earlier line that counts instead."""
         paths = {}
         for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[2]))
@@ -184,10 +181,7 @@ def parse_line(line: str) -> Resource | None:
 
 
 def _entry(line: str) -> Resource | None:
-    """Return the key of a line, perhaps without a comment, or None for any other line.
-
-    Options before it may contain blanks in quotes: they are removed if the line does not begin with a valid key.
-    """
+    """Return a line's key, perhaps without a comment, or None; its options may contain blanks in quotes."""
     text, options = line.strip(" \t"), ""
     match = KEY.fullmatch(text)
     if (match is None or not ssh_files.matches(match[1], match[2])) and (optional := OPTIONS.fullmatch(text)):

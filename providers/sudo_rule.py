@@ -220,10 +220,7 @@ def _encoded(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:
 
 
 def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
-    """Return the new text of a file: the declared content or rule, or None for a removal.
-
-    The present attributes complete those of a rule, and the comments around it stay.
-    """
+    """Return the new text of a file, with attributes and comments that it has already, or None for a removal."""
     if should["ensure"] == "absent":
         return None
     if should.get("content"):

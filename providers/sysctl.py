@@ -105,10 +105,7 @@ class Provider(BaseProvider):
 
 
 def parse_line(line: str) -> tuple[str, str] | None:
-    """Return the name (with dots) and value of a parameter from a line that sets one; None for any other line.
-
-    A ``-`` before the name, by which sysctl ignores errors, is no part of it.
-    """
+    """Return the name (with dots, without ``-``) and value of a parameter from a line that sets one, or None."""
     name, equals, value = line.strip(" \t").partition("=")
     name = name.strip(" \t").removeprefix("-")
     if not equals or not name or name[0] in "#;":

@@ -114,10 +114,7 @@ class Provider(BaseProvider):
             yield Problem("content", str(error))
 
     def _verify(self, stage: str, name: str) -> None:
-        """Raise ``ResourceError`` for errors in the units of a new file, which is in the directory ``stage``.
-
-        A drop-in may concern more than one. Their present errors do not count, unless they are in the file.
-        """
+        """Raise ``ResourceError`` for a staged file's errors, and for new ones of the units that a drop-in concerns."""
         for unit in _units(name):
             if not (errors := self._problems([stage, DIRECTORY], name, unit)):
                 continue

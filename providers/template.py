@@ -11,6 +11,8 @@ from resource_api import Asset, ResourceError, compute, files
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from jinja2 import Environment
+
     from resource_api import Context
 
 #: The longest template in bytes.
@@ -41,28 +43,10 @@ class Provider:
         trim_blocks: bool,
         lstrip_blocks: bool,
     ) -> str:
-        """Return the text of a template for its inputs, the only data that it can read.
-
-        One with loops or products may never end, and is computed in a process of its own. Raise ``ResourceError`` with
-        the line of a mistake.
-        """
-        with prerequisites.needing("jinja2", "pip install 'resource-api[templates]'"):
-            import jinja2
-            from jinja2.sandbox import ImmutableSandboxedEnvironment
+        """Return a template's text from its inputs alone. Raise ``ResourceError`` with the line of a mistake."""
         name = str(source.source) if isinstance(source, Asset) and source.origin == "file" else INLINE
         texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
-        environment = ImmutableSandboxedEnvironment(
-            undefined=jinja2.StrictUndefined,
-            loader=jinja2.FunctionLoader(
-                lambda template: (texts[template], template, None) if template in texts else None
-            ),
-            autoescape=False,
-            keep_trailing_newline=True,
-            trim_blocks=trim_blocks,
-            lstrip_blocks=lstrip_blocks,
-        )
-        # These would give another text in each run.
-        del environment.filters["random"], environment.globals["lipsum"]
+        environment = _environment(texts, trim_blocks=trim_blocks, lstrip_blocks=lstrip_blocks)
 
         def render() -> str:
             """Render within the limits. Raise ``ResourceError`` with the template's file and line."""
@@ -70,16 +54,31 @@ class Provider:
                 return _bounded(name, environment.get_template(name).generate(variables))
             except (MemoryError, ResourceError):
                 raise
-            except jinja2.TemplateSyntaxError as error:
-                msg = f"{_position(error.name or name, error.lineno)}: {error.message}"
             except Exception as error:  # noqa: BLE001 - a template calls methods and filters, which raise anything
-                msg = f"{_position(*_reached(error, texts) or (name, None))}: {_reason(error)}"
+                msg = _message(error, name, texts)
             raise ResourceError(msg)
 
         # Loops, macros and products may never end.
         if any(mark in text for text in texts.values() for mark in ("{%", "*")):
             return compute(name, render)
         return render()
+
+
+def _environment(texts: Mapping[str, str], **options: bool) -> Environment:
+    """Return a sandbox of Jinja2 whose only templates are ``texts``. Raise ``ResourceError`` without Jinja2."""
+    with prerequisites.needing("jinja2", "pip install 'resource-api[templates]'"):
+        import jinja2
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    environment = ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FunctionLoader(lambda name: (texts[name], name, None) if name in texts else None),
+        autoescape=False,
+        keep_trailing_newline=True,
+        **options,
+    )
+    # These would give another text in each run.
+    del environment.filters["random"], environment.globals["lipsum"]
+    return environment
 
 
 def _bounded(name: str, parts: Iterable[str]) -> str:
@@ -126,16 +125,24 @@ def _position(name: str, line: int | None) -> str:
     return f"{name}, line {line}" if name == INLINE else f"{name}:{line}"
 
 
-def _reason(error: Exception) -> str:
-    """Return the reason why a template cannot be rendered, in the terms of templates, not of Python's types."""
+def _message(error: Exception, name: str, texts: Collection[str]) -> str:
+    """Return where and why a template cannot be rendered."""
     import jinja2
 
+    if isinstance(error, jinja2.TemplateSyntaxError):
+        return f"{_position(error.name or name, error.lineno)}: {error.message}"
     if isinstance(error, jinja2.TemplateNotFound):
-        return f"there is no template '{error.name}' in includes"
-    if isinstance(error, ZeroDivisionError):
-        return "division by zero"
+        reason = f"there is no template '{error.name}' in includes"
+    elif isinstance(error, ZeroDivisionError):
+        reason = "division by zero"
+    else:
+        reason = _reason(str(error), ours=isinstance(error, jinja2.TemplateError))
+    return f"{_position(*_reached(error, texts) or (name, None))}: {reason}"
+
+
+def _reason(text: str, *, ours: bool) -> str:
+    """Return the reason in an error's text, perhaps not of Jinja2, in the terms of templates, not of Python's types."""
     for pattern, replacement in REASONS:
-        if pattern.search(str(error)):
-            return pattern.sub(replacement, str(error))
-    ours = isinstance(error, jinja2.TemplateError)
-    return str(error) if ours else "an operation or a filter cannot be used with these values"
+        if pattern.search(text):
+            return pattern.sub(replacement, text)
+    return text if ours else "an operation or a filter cannot be used with these values"

@@ -131,12 +131,7 @@ class Provider(BaseProvider):
         deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
         groups = grp.getgrall() if deleted else ()
         for name, (is_, should) in deleted.items():
-            for group in groups:
-                if name in group.gr_mem and group.gr_name != name:
-                    members = sorted({*group.gr_mem} - {name})
-                    yield name, SideEffect(group.gr_name, "update", "group", {"ensure": "present", "members": members})
-                if group.gr_name == name and is_ and _goes_with(group, is_):
-                    yield name, SideEffect(name, "remove", "group", dependent=True)
+            yield from ((name, effect) for group in groups for effect in _without_user(group, name, is_))
             home = (is_ or {}).get("home", "").rstrip("/")
             if should.get("managehome") and home and os.path.lexists(home):
                 yield name, SideEffect(home, "remove", "file", dependent=True, tree=True)
@@ -375,6 +370,15 @@ def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffec
                 members = {member for entry in _group(group) for member in entry.gr_mem} - {name}
                 state = {"members": sorted(members | ({name} if group in groups else set()))}
                 yield name, SideEffect(group, "update", "group", state, asked=True)
+
+
+def _without_user(group: grp.struct_group, name: str, is_: Mapping[str, Any] | None) -> Iterator[SideEffect]:
+    """Yield the change of a group by the removal of the user ``name``: it loses a member, or goes with the user."""
+    if name in group.gr_mem and group.gr_name != name:
+        state = {"ensure": "present", "members": sorted({*group.gr_mem} - {name})}
+        yield SideEffect(group.gr_name, "update", "group", state)
+    if group.gr_name == name and is_ and _goes_with(group, is_):
+        yield SideEffect(name, "remove", "group", dependent=True)
 
 
 def _group(name: str) -> Iterator[grp.struct_group]:

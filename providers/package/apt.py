@@ -216,10 +216,7 @@ class Provider(packages.PackageProvider):
         }
 
     def _argument(self, name: str, ensure: str) -> str:
-        """Return the argument of ``apt-get install`` for a package; ``NAME-`` removes it.
-
-        apt reads a final ``+`` as a sign too: a name or version with one gets an addition.
-        """
+        """Return a package's argument of ``apt-get install``: ``NAME-`` removes, a final ``+`` needs an addition."""
         if ensure == "absent":
             return f"{name}-"
         if ensure in {"present", "latest"}:
@@ -242,11 +239,7 @@ class Provider(packages.PackageProvider):
         return _records(self._database())
 
     def _database(self) -> bytes:
-        """Return the records of dpkg's database.
-
-        The file is read directly, in half the time of dpkg-query, unless the journal of a running or killed dpkg
-        contains newer records.
-        """
+        """Return dpkg's records from its file, twice as fast as by dpkg-query, unless its journal has newer ones."""
         if any(map(str.isdigit, os.listdir(JOURNAL))):  # noqa: PTH208 - bare names
             layout = "".join(f"{field}: ${{{field}}}\n" for field in FIELDS) + "\n"
             return self.dpkg_query("-W", "-f", layout).stdout.encode("utf-8", "surrogateescape")
@@ -326,20 +319,14 @@ def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
 
 
 def _named(database: bytes, names: Collection[str]) -> list[Any]:
-    """Return the machine's architecture, and the rows of the packages with these names.
-
-    The result depends on the arguments alone, so that ``Context.derived`` can return that of an earlier run.
-    """
+    """Return the architecture and the rows of packages, from the arguments alone, as ``Context.derived`` needs."""
     native, records = _records(database)
     records_by_name = {name: record for record in records for name in _names(record, native)}
     return [native, [_row(name, records_by_name[name]) for name in names if name in records_by_name]]
 
 
 def _parse(text: str) -> Iterator[dict[str, str]]:
-    """Yield the needed fields of each paragraph (deb-control(5)); a search is faster than a split into lines.
-
-    Raise ``ResourceError`` for one without a name, as dpkg does.
-    """
+    """Yield the needed fields of each paragraph, by a fast search. Raise ``ResourceError`` for one without a name."""
     for paragraph in text.split("\n\n"):
         lines, record = f"\n{paragraph}\n", {}
         for field in FIELDS:

@@ -123,10 +123,7 @@ def _version_4_address(interface: str) -> str:
 
 
 def version_6_addresses(table: str) -> dict[str, str]:
-    """Return an IPv6 address per interface from the text of ``/proc/net/if_inet6``.
-
-    The widest scope is preferred, then a permanent one, then the smallest, so that the fact is the same in each run.
-    """
+    """Return an IPv6 address per interface: of the widest scope, then permanent, then smallest, as in each run."""
     addresses: dict[str, list[tuple[int, bool, int]]] = {}
     for line in table.splitlines():
         address, _, _, scope, flags, name = line.split()

@@ -153,10 +153,7 @@ class Log:
         change: Difference | None = None,
         **fields: object,
     ) -> None:
-        """Log one line about ``subject``, with its ``resource_type`` if it is a resource or a type.
-
-        ``make_fields`` returns further fields, if the line is shown. ``change``: the reported change of an attribute.
-        """
+        """Log one line about ``subject``; ``make_fields`` returns further fields, if the line is shown."""
         if not self.enabled(level, resource_type):
             return
         if self.terse:
@@ -169,10 +166,7 @@ class Log:
         self.show(level, subject, text, **fields)
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Show a line of any level. An exception of a processor is printed once: a full log never stops a run.
-
-        Raise ``LogBusyError``, and the error of a time limit that ends in it.
-        """
+        """Show a line of any level; a processor's exception, printed once, stops no run. Raise ``LogBusyError``."""
         try:
             with self._lock:
                 self._methods[level](text, level=level, subject=subject, **fields)
@@ -188,10 +182,7 @@ class Log:
 
     @cached_property
     def _methods(self) -> Mapping[str, Callable[..., object]]:
-        """Level → method of the logger, which is made with the first event.
-
-        Raise ``LogBusyError`` in a signal handler that has interrupted the import of structlog.
-        """
+        """Level → method of the logger, made with the first event. Raise ``LogBusyError`` amid structlog's import."""
         import structlog
 
         try:
@@ -240,10 +231,7 @@ class ForwardedLog(Log):
 
 
 class EmbeddedLog(Log):
-    """The log of an embedding program: its structlog if it has configured that, otherwise standard ``logging``.
-
-    The logger is ``resource_api.<type>``, or ``resource_api`` for events without a type.
-    """
+    """The log of an embedding program: its structlog or ``logging``, with loggers ``resource_api[.<type>]``."""
 
     def __init__(self) -> None:
         """Import nothing yet."""
@@ -422,10 +410,7 @@ class LineSplitter:
         self._pending: list[bytes] = []
 
     def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
-        """Return the lines that ``chunk`` completes, without the unfinished one at its end.
-
-        Once this is longer than ``limit`` bytes, it is returned too, as far as it is no secret.
-        """
+        """Return the lines that ``chunk`` completes; one above ``limit`` unfinished too, as far as it is no secret."""
         head, newline, tail = chunk.rpartition(b"\n")
         lines = []
         if newline:
@@ -437,10 +422,7 @@ class LineSplitter:
         return lines + self._cut() if limit is not None and self.size > limit + self._mask.longest else lines
 
     def _cut(self) -> list[str]:
-        """Cut off and return the beginning of a line that is too long, so that it does not fill memory.
-
-        The rest is as long as the longest secret, so that none is cut.
-        """
+        """Cut off and return the beginning of a line that is too long; the rest is as long as the longest secret."""
         text = decode(b"".join(self._pending))
         end = self._mask.boundary(text, max(0, len(text) - self._mask.longest))
         self._pending = [text[end:].encode("utf-8", "surrogateescape")]

@@ -114,10 +114,7 @@ def _is_sampled(span: Span, context: TraceContext, parent: TraceContext | None, 
 def _spans(
     span: Span, context: TraceContext, parent: TraceContext | None, resource: Resource, *, root: bool = True
 ) -> Iterator[ReadableSpan]:
-    """Yield a span and all below it as values of OpenTelemetry's library.
-
-    ``root``: the span is the first of this process, whose ``parent`` is in another one.
-    """
+    """Yield a span and all below it as OpenTelemetry's; the ``parent`` of the ``root`` is in another process."""
     yield ReadableSpan(
         span.name,
         _span_context(context),

@@ -80,10 +80,7 @@ def protected() -> Iterator[None]:
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Allow provider code in several threads; restore this process after the last of them.
-
-    The standard descriptors are restored after each call, so that no log line ends up in a provider's file.
-    """
+    """Allow provider code in several threads; restore this process after the last, descriptors after each call."""
     with protected():
         _shared_copies.extend(_copy_descriptors())  # from now on, ``protected`` restores nothing else
         try:
@@ -175,10 +172,7 @@ def replace_descriptor(number: int, descriptor: int) -> None:
 
 
 def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
-    """Open each standard descriptor again that provider code has made another file, from its ``copies`` before.
-
-    A lasting replacement, such as the pipe of the output filter, counts instead of the copy.
-    """
+    """Open the standard descriptors again that provider code has replaced, unless lastingly, as the output filter."""
     for number, copy in copies:
         source = _replacements.get(number, copy)
         if _file_identity(number) != _file_identity(source):

@@ -66,10 +66,7 @@ class AssetReader:
         return sha256(raw).hexdigest(), partial(io.BytesIO, raw)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
-        """Return the digest of a file and the function that opens it as an asset, or yields its members as an archive.
-
-        The digest is checked again then: the file must be the planned one.
-        """
+        """Return a file's digest and the function that opens it, or its members, if the digest is still the same."""
         digest = self._digests.get(path)
         if digest is None:
             digest = self._digests[path] = _digest(path, self._trust)

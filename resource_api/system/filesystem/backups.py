@@ -81,10 +81,7 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Backup]:
 
 
 class BackupStore(AbstractContextManager["BackupStore"]):
-    """The backups of a run: ``with BackupStore(directory) as store: store.keep(path); store.flush()``.
-
-    Several processes and threads may use the same directory: one waits while another writes the index.
-    """
+    """The backups of a run, ``with BackupStore(...)``; another process waits while this one writes the index."""
 
     def __init__(self, directory: str) -> None:
         """Open or create a backup directory. Raise ``OSError``: EPERM if other users can write to it."""
@@ -122,10 +119,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
                 return
 
     def _keep(self, parent: int, name: str, path: str, depth: int) -> None:
-        """Back up a file, or all files beneath a directory, but no links. Raise ``ResourceError`` for deeper trees.
-
-        ``parent``: its open directory, ``path``: its path for the index.
-        """
+        """Back up a file or all below the open directory ``parent``, but no links. Raise ``ResourceError``."""
         kind = stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode)
         if kind == stat.S_IFREG:
             with os.fdopen(os.open(name, reading.READ_FLAGS, dir_fd=parent), "rb", buffering=0) as file:

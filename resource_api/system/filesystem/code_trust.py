@@ -108,10 +108,7 @@ class CodeTrust:
         return f"{reason}; {_ADVICE}" if reason else ""
 
     def check_directory(self, directory: str) -> str:
-        """Return why other users can add a file to a directory, or "". Raise ``OSError``.
-
-        For a missing directory it is the nearest one above, in which they could make it.
-        """
+        """Return why others can add a file to a directory, or to the nearest one above, or "". Raise ``OSError``."""
         while not os.path.lexists(directory or "."):
             directory = os.path.dirname(directory)
         return self.check_file(directory or ".", holds_code=False)

@@ -227,10 +227,7 @@ class Directories(AbstractContextManager["Directories"]):
 
 
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
-    """Return an open directory, with whether other users can change its entries: ``trusted``, ``sticky``.
-
-    ``parent``: the directory above, which others could also rename; None for the root.
-    """
+    """Return an open directory, with whether others can change its entries; ``parent`` is None for the root."""
     status = os.fstat(fd)
     is_ours = status.st_uid in {*ROOT, os.geteuid()}
     trusted = is_ours and not status.st_mode & OTHERS_WRITE

@@ -1,7 +1,4 @@
-"""Download a URL over HTTP or HTTPS into a temporary file without a name, and check its SHA-256.
-
-Loaded with the first download: the libraries take longer to import than most runs take.
-"""
+"""Download a URL into a temporary file without a name, and check its SHA-256; loaded with the first download."""
 
 from __future__ import annotations
 
@@ -117,10 +114,7 @@ class _EncryptedRedirects(request.HTTPRedirectHandler):
 
 
 def _opener(end: float, redirects: request.HTTPRedirectHandler) -> request.OpenerDirector:
-    """Return an opener for HTTP and HTTPS alone: a redirect must never lead to a local file.
-
-    An answer must be complete at ``end``, of ``time.monotonic``; ``redirects`` follows redirects.
-    """
+    """Return an opener for HTTP and HTTPS alone, until ``end``: a redirect must never lead to a local file."""
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler(),

@@ -37,10 +37,7 @@ class _Version(NamedTuple):
 
 
 def read_content(path: str) -> bytes | None:
-    """Return the content of the file of up to 16 MiB at the absolute ``path``, or None if it does not exist.
-
-    Raise ``OSError`` unless it is a regular file, and for a link that another user could have put there.
-    """
+    """Return a file's content, up to 16 MiB, or None. Raise ``OSError`` for a special file or another user's link."""
     try:
         return _read_version(path).content
     except (FileNotFoundError, NotADirectoryError):
@@ -186,10 +183,7 @@ class Lines:
 
 
 def read_lines(path: str) -> Lines:
-    """Return the lines of the file at the absolute ``path``; none if it does not exist.
-
-    Raise ``OSError`` unless it is a regular file, and for a link that another user could have put there.
-    """
+    """Return a file's lines, none if it is missing. Raise ``OSError`` for a special file or another user's link."""
     return Lines(read_content(path) or b"")
 
 

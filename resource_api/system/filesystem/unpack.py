@@ -84,10 +84,7 @@ class UnpackRecord(NamedTuple):
 
     @classmethod
     def read(cls, path: str) -> Self | None:
-        """Return the record of the directory at ``path``, or None if there is none.
-
-        Raise ``OSError``, and ``ResourceError`` for a damaged record or one that another user could have written.
-        """
+        """Return a directory's record, or None. Raise ``OSError``, ``ResourceError`` if damaged or another user's."""
         file = _record_path(path)
         try:
             with Directories() as directories:
@@ -245,10 +242,7 @@ def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:
 def _check_conflicts(
     directories: Directories, path: str, members: Mapping[str, MemberState], before: UnpackRecord, *, force: bool
 ) -> None:
-    """Raise ``ResourceError`` if unpacking would destroy a file that did not come from an archive.
-
-    ``members``: name → state after unpacking; ``before``: the record of the earlier archive.
-    """
+    """Raise ``ResourceError`` if new ``members`` would destroy a file that is not of the archive of ``before``."""
     reasons = (_conflict(directories, path, name, state, before, force=force) for name, state in members.items())
     if conflicts := list(filter(None, reasons)):
         more = f"; and {len(conflicts) - _MAX_CONFLICTS} more" if len(conflicts) > _MAX_CONFLICTS else ""
@@ -289,10 +283,7 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
 
 
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
-    """Remove unpacked members from the directory at ``path``, the deepest first.
-
-    A directory is removed only if it is empty and ``created`` by unpacking. Raise ``OSError`` at a mount.
-    """
+    """Remove unpacked members, the deepest first, and empty directories of it. Raise ``OSError`` at a mount."""
     mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
     # The depth of "", the directory itself, is 0; that of "a" is 1.
     for name in sorted(names, key=lambda name: (name.count("/") + bool(name), name), reverse=True):

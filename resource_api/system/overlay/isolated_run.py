@@ -155,10 +155,7 @@ class Signals(NamedTuple):
 
 @contextmanager
 def signals_blocked() -> Iterator[Signals]:
-    """Block the signals that ``wait`` accepts, in the ``with`` block and in children; yield the former handlers.
-
-    The children restore these before they run other code.
-    """
+    """Block the signals that ``wait`` accepts, also in children; yield the former handlers, for these to restore."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD, PARENT_DIED})
     before = Signals({number: signal.getsignal(number) for number in (*_PASSED, signal.SIGCHLD)}, mask)
     # An ignored SIGCHLD is not sent.
@@ -281,10 +278,7 @@ def run(function: Callable[[int], bytes], isolation: Isolation) -> Ended:
 
 
 def _fork(function: Callable[[], None], answer: int) -> int:
-    """Return the number of a forked process that calls ``function`` and exits.
-
-    An exception in it is written to the descriptor ``answer``, as the reason why the isolated run is impossible.
-    """
+    """Return the number of a forked process that calls ``function``; its exception is written to ``answer``."""
     if child := os.fork():
         return child
     code = 1
@@ -315,10 +309,7 @@ def _write_answer(descriptor: int, kind: bytes, text: bytes) -> None:
 
 
 def _outside(started: _Started, parent: int) -> None:
-    """Run the process between the caller and the new process table: it makes the namespaces and waits.
-
-    It stays outside the table to remove the limit of processes at the end.
-    """
+    """Make the namespaces and wait, outside the new process table, whose limit of processes is removed at the end."""
     os.setsid()  # signals of the terminal come through the caller alone
     limit = ProcessLimit()
     flags = namespaces.NEW_MOUNTS | namespaces.NEW_PROCESSES | namespaces.NEW_IPC | namespaces.NEW_HOST_NAME

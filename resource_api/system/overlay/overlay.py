@@ -160,10 +160,7 @@ def _where_to_cover(path: str) -> str:
 
 
 def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
-    """Cover a file or directory of the machine on the new root, copy a link, and skip the rest.
-
-    A socket, for example, would lead to a service outside. ``on``: the mount of the entry.
-    """
+    """Cover a file or directory on the new root and copy a link; a socket would lead to a service outside."""
     target = f"{ROOT}{entry.path}"
     if entry.is_symlink():
         os.symlink(os.readlink(entry.path), target)
@@ -196,10 +193,7 @@ def _cover(path: str, on: MountedTree, options: str) -> None:
 
 
 def _overlay(path: str, flags: int, options: str) -> None:
-    """Mount a directory of the machine beneath the new root with a layer that takes all its writes.
-
-    ``flags``: those of mount(2); ``options``: the text before the layers.
-    """
+    """Mount a directory of the machine beneath the new root with a layer that takes all its writes; see mount(2)."""
     layer = f"{LAYERS}/{len(os.listdir(LAYERS))}"
     upper, work = f"{layer}/upper", f"{layer}/work"
     for directory in (layer, upper, work):
@@ -285,10 +279,7 @@ def _make_dev() -> None:
 
 
 def _make_run(nameservers: bytes | None) -> None:
-    """Build an empty ``/run``, without the sockets of the machine's services.
-
-    ``nameservers`` is the content of ``/etc/resolv.conf`` if that is a file in ``/run``: name look-ups need it.
-    """
+    """Build an empty ``/run``, without sockets of services, but with the ``nameservers`` of ``/etc/resolv.conf``."""
     source = f"{BASE}/run"
     os.mkdir(source)
     os.mkdir(f"{source}/rehearsal", 0o700)

@@ -109,10 +109,7 @@ class DescriptorFilter:
                 return
 
     def _serve(self, output: int, secrets: int) -> NoReturn:
-        """Run the filter in the forked process, and end that.
-
-        It keeps only its two pipes and standard error: another descriptor held open would delay its own end.
-        """
+        """Run the filter in the forked process and end that; another descriptor held open would delay its own end."""
         try:
             # In the background of the terminal, and in the session of the run: so no subreaper takes it for an orphan.
             os.setpgid(0, 0)
@@ -195,10 +192,7 @@ class _FilterLoop:
 
 
 def _move(descriptor: int) -> int:
-    """Return a duplicate of a descriptor with a high number, and close the former.
-
-    Code that closes all descriptors opens files at low numbers then, and a secret would be written into one.
-    """
+    """Move a descriptor to a high number: a low one, once closed, could become a file that gets the secrets."""
     moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_DESCRIPTOR)
     os.close(descriptor)
     return moved

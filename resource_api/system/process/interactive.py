@@ -162,10 +162,7 @@ _PATIENCE: Final = 0.5
 
 
 def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None:
-    """Run the user's shell until it ends, on a new terminal that is connected to the descriptor ``terminal``.
-
-    A terminal of its own gives it job control, also in another session. It is killed when ``stopped`` returns True.
-    """
+    """Run the user's shell on a new terminal, for its job control, connected to ``terminal``, until ``stopped``."""
     before = termios.tcgetattr(terminal)
     child, inner = pty.fork()
     if not child:
@@ -193,10 +190,7 @@ def _become_shell() -> NoReturn:
 
 
 def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
-    """Copy between ``terminal`` and the shell's terminal ``inner`` in both directions, until the end of input.
-
-    The size of ``terminal`` is passed on too. Raise ``OSError`` where one of them is closed.
-    """
+    """Copy between ``terminal`` and ``inner`` in both directions, also sizes. Raise ``OSError`` at a closed one."""
     size = os.terminal_size((0, 0))
     while not stopped():
         if size != (new_size := os.get_terminal_size(terminal)):

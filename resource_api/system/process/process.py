@@ -257,10 +257,7 @@ class Process(AbstractContextManager["Process"]):
 
 
 def set_listener(listener: Callable[..., None]) -> None:
-    """Call ``listener(pid, running=...)`` at the start and end of every program from now on.
-
-    A worker process reports its programs so, for the run to end them where the worker cannot.
-    """
+    """Call ``listener(pid, running=...)`` at each start and end, for a run to end the programs of its worker."""
     global _listener  # noqa: PLW0603 - as the registry
     _listener = listener
 
@@ -378,10 +375,7 @@ def _lasting_thread(_pid: int) -> SimpleQueue[object]:
 
 
 def _start_programs(tasks: SimpleQueue[Any]) -> None:
-    """Start programs for other threads, in the thread that lasts as long as this process.
-
-    A task is a function and the queue that gets its result or its error.
-    """
+    """Start programs for other threads: a task is a function and the queue for its result or its error."""
     while True:
         start, answers = tasks.get()
         try:

@@ -94,10 +94,7 @@ def prepare() -> None:
 
 @contextmanager
 def adopting() -> Iterator[None]:
-    """Make this process the parent of orphaned descendants (subreaper) inside the ``with`` block.
-
-    Blocks of several threads may overlap; the last one restores the embedding program's setting.
-    """
+    """Adopt orphaned descendants (subreaper) in the ``with`` block; blocks of several threads may overlap."""
     with _lock:
         if not _adopters:
             _adopters.append(_is_subreaper())

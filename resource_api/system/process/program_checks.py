@@ -131,10 +131,7 @@ def directory_error(directory: str) -> str:
 
 
 def _text(name: str, role: str, value: object) -> str:
-    """Return ``value``, a text to pass to the program ``name``, which other users can see.
-
-    Raise ``CommandError`` unless it is a plain text without secrets; ``role``: its name in the message.
-    """
+    """Return a text to pass to a program, which others can see. Raise ``CommandError`` unless plain and no secret."""
     if isinstance(value, Sensitive):
         raise refused(name, f"cannot be given {role} that is sensitive: others would see it; pass it by input=")
     if not isinstance(value, str):
