@@ -55,18 +55,17 @@ def order_operations(
     if orphans or any(step.decision.action is Action.REPLACE for step in steps):
         return _order_with_removals(steps, requires, orphans, late, on_failure)
     # Without a removal the steps are in order already: the catalog has ordered them, also by ``on_failure``.
-    operations = [Operation(number, step) for number, step in enumerate(steps)]
     if not steps or steps[-1].entry.index < len(steps):
-        # No entry is left out before the last step: operations have the indexes of their entries.
+        # No entry is left out before the last step: operations have the indexes of their entries, as the same objects.
         if max(requires, default=0) >= len(steps):
             requires = {index: before for index, before in requires.items() if index < len(steps)}
-        return operations, requires
+        return [Operation(step.entry.index, step) for step in steps], requires
     number_of = {step.entry.index: number for number, step in enumerate(steps)}
     waits = {
         number: [number_of[requirement] for requirement in requirements(index, requires, number_of)]
         for index, number in number_of.items()
     }
-    return operations, waits
+    return [Operation(number, step) for number, step in enumerate(steps)], waits
 
 
 def _order_with_removals(
