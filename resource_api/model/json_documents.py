@@ -103,7 +103,12 @@ class OriginJson(TypedDict):
     index: NotRequired[int]
 
 
-class _PlanStepJson(TypedDict):
+_PlanStepIs = TypedDict("_PlanStepIs", {"is": dict[str, object] | None})
+
+
+class PlanStepJson(_PlanStepIs):
+    """A step of a plan."""
+
     reference: str
     urn: str
     parent: str | None
@@ -126,13 +131,6 @@ class _PlanStepJson(TypedDict):
     may_change: NotRequired[bool]
     corrective: NotRequired[bool]
     origin: NotRequired[OriginJson]
-
-
-_PlanStepIs = TypedDict("_PlanStepIs", {"is": dict[str, object] | None})
-
-
-class PlanStepJson(_PlanStepJson, _PlanStepIs):
-    """A step of a plan."""
 
 
 OutputChangeJson = TypedDict("OutputChangeJson", {"is": object, "should": object})

@@ -184,11 +184,10 @@ def to_options(arguments: Mapping[str, object], **internal: Any) -> Options:
 def _checked(name: str, value: object) -> Any:
     """Return the value of an option, a collection as an immutable one. Raise ``UsageError``."""
     kind = RUN_OPTIONS[name].kind
-    if kind in {"references", "tags"}:
-        texts = None if isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
-        if texts is None or not all(isinstance(text, str) for text in texts):
-            raise _invalid(name, "a list of text", value)
-        return tuple(texts) if kind == "references" else lower_tags(texts)
+    if kind == "references":
+        return tuple(_texts(name, value))
+    if kind == "tags":
+        return lower_tags(_texts(name, value))
     if kind == "strict" and value not in STRICT:
         raise _invalid(name, f"one of {', '.join(STRICT)}", value, hint(value, STRICT))
     if kind == "number" and (type(value) is not int or value < 1):
@@ -196,6 +195,14 @@ def _checked(name: str, value: object) -> Any:
     if kind == "flag" and type(value) is not bool:
         raise _invalid(name, "True or False", value)
     return value
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    """Return the texts of a list; raise ``UsageError`` for a single one, which would be taken letter by letter."""
+    texts = None if isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise _invalid(name, "a list of text", value)
+    return texts
 
 
 def lower_tags(tags: Iterable[str]) -> frozenset[str]:

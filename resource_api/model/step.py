@@ -229,16 +229,14 @@ class Step(NamedTuple):
     @property
     def changes(self) -> Sequence[Difference]:
         """The differences to show: those that the step removes, and all declared values of a new resource."""
-        differences = {difference.attribute: difference for difference in self.decision.differences}
-        action, should = self.action, self.should
-        if action in CREATING:
-            present = (action is Action.REPLACE and self.masked_is) or {}
-            for name in self.definition.managed:
-                if name in should and name not in differences:
-                    is_ = present.get(name)
-                    if action is Action.CREATE or is_ != should[name]:
-                        differences[name] = Difference(name, is_, should[name])
-        return tuple(differences.values())
+        differences, action = self.decision.differences, self.action
+        if action not in CREATING:
+            return tuple(differences)
+        present = (self.masked_is or {}) if action is Action.REPLACE else {}
+        names = {difference.attribute for difference in differences}
+        declared = [name for name in self.definition.managed if name in self.should and name not in names]
+        made = [Difference(name, present.get(name), self.should[name]) for name in declared]
+        return (*differences, *(new for new in made if action is Action.CREATE or new.is_ != new.should))
 
     @property
     def predictions(self) -> Sequence[Difference]:
@@ -265,18 +263,12 @@ class Step(NamedTuple):
     @property
     def adopts(self) -> bool:
         """Whether a run would record, for the first time, an existing resource that is neither ours nor in doubt."""
-        context = self.context
-        if (
-            self.record is not None
-            or context is None
-            or context.unfinished is None
-            or self.entry.key in context.unfinished
-        ):
+        entry, unfinished = self.entry, self.context.unfinished if self.context is not None else None
+        if self.record is not None or unfinished is None or entry.key in unfinished:
             return False
-        stays = self.decision.action in {Action.SAME, Action.UPDATE} and not (
-            self.decision.error or self.entry.meta.noop
-        )
-        return stays and self.entry.can_be_adopted and exists(self.is_) and exists(self.should)
+        acts_on_it = self.decision.action in {Action.SAME, Action.UPDATE} and not self.decision.error
+        may_be_recorded = entry.can_be_adopted and not entry.meta.noop
+        return acts_on_it and may_be_recorded and exists(self.is_) and exists(self.should)
 
     @property
     def replaces_because(self) -> Sequence[str]:

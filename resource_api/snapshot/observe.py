@@ -82,14 +82,14 @@ class _SnapshotQueries:
 
         A resource that was deleted for its replacement is left out: its deletion was seen.
         """
-        records, intents = self._state.records.items(), self._state.intents.items()
-        recorded = {
-            key: _LateChange(record.changed_at, record.is_)
-            for key, record in records
-            if record.changed_at and record.status != "pending"
-        }
-        begun = {key: _LateChange(intent.changed_at) for key, intent in intents if intent.makes and intent.changed_at}
-        return recorded | begun
+        late = {}
+        for key, record in self._state.records.items():
+            if record.changed_at and record.status != "pending":
+                late[key] = _LateChange(record.changed_at, record.is_)
+        for key, intent in self._state.intents.items():
+            if intent.changed_at and intent.makes:
+                late[key] = _LateChange(intent.changed_at)
+        return late
 
     def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
         """Read names of a type, and again until changes by earlier runs are visible, for ``settle`` seconds at most."""
@@ -103,9 +103,12 @@ class _SnapshotQueries:
 
     def _unsettled(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
         """Return the names whose last change is not visible yet: absent, or not as they were seen after it."""
-        rows = {name: self._snapshot.observation(definition.instance, name).row for name in names}
-        changes = ((name, row, self._late[definition.instance, name].row) for name, row in rows.items())
-        return [name for name, row, recorded in changes if not _is_as_recorded(definition, row, recorded)]
+        unsettled = []
+        for name in names:
+            row = self._snapshot.observation(definition.instance, name).row
+            if not _is_as_recorded(definition, row, self._late[definition.instance, name].row):
+                unsettled.append(name)
+        return unsettled
 
     def observation(self, entry: Entry, /) -> Observation:
         """Return the observation of an entry; a failure of this resource alone has its path if the title has not."""
@@ -147,19 +150,20 @@ def _is_as_recorded(definition: TypeDefinition, row: Mapping[str, object] | None
     """
     if row is None or recorded is None:
         return exists(row)
-    values = ((row.get(attribute), recorded.get(attribute)) for attribute in definition.managed)
-    return all(has_sealed(before) or before is None or same_value(value, before) for value, before in values)
+    for attribute in definition.managed:
+        before = recorded.get(attribute)
+        if not (before is None or has_sealed(before) or same_value(row.get(attribute), before)):
+            return False
+    return True
 
 
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
     """Return the names to read, by type: selected entries, those they refer to, predecessors, and former names."""
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
-    if catalog.on_failure:
-        indexes = [index for index in indexes if index not in catalog.on_failure]
     names: defaultdict[TypeDefinition, dict[Name, None]] = defaultdict(dict)
     for index in indexes:
         entry = catalog.entries[index]
-        if entry.instance not in catalog.missing:
+        if index not in catalog.on_failure and entry.instance not in catalog.missing:
             names[entry.definition][entry.name] = None
     for index, record in prior.predecessors.items():
         definition = catalog.entries[index].definition
@@ -174,13 +178,12 @@ def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) ->
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
     """Return the indexes of the selected entries and of those to which their values or providers may refer."""
-    referred = {
-        before
-        for index in selected
-        if catalog.entries[index].pending or catalog.entries[index].instance in catalog.instances
-        for before in catalog.requires.get(index, ())
-    }
-    return sorted(selected | referred)
+    indexes = set(selected)
+    for index in selected:
+        entry = catalog.entries[index]
+        if entry.pending or entry.instance in catalog.instances:
+            indexes.update(catalog.requires.get(index, ()))
+    return sorted(indexes)
 
 
 #: The first pause and the longest one, in seconds.

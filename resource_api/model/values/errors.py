@@ -147,18 +147,19 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
     is_interrupt = isinstance(error, KeyboardInterrupt)
     if isinstance(error, ResourceAPIError) or (is_interrupt and text == STOPPED):
         return text or type(error).__name__
-    if "mappingproxy" in text:
-        text += _read_only_hint(text)
-    if text == "tuple indices must be integers or slices, not str" and origin(error):
-        text += "; a name of several namevars is a tuple of their values"
+    text += _hint_for_author(text, error)
     if " " not in text or is_interrupt:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     source = origin(error) if with_origin else ""
     return f"{text} ({source})" if source else text
 
 
-def _read_only_hint(text: str) -> str:
-    """Return advice for a provider's author on an exception of ``is_`` or ``should``, which are read-only mappings."""
+def _hint_for_author(text: str, error: BaseException) -> str:
+    """Return advice for a provider's author on an exception of a name, or of read-only ``is_`` or ``should``; or ""."""
+    if text == "tuple indices must be integers or slices, not str" and origin(error):
+        return "; a name of several namevars is a tuple of their values"
+    if "mappingproxy" not in text:
+        return ""
     name = text.partition("has no attribute '")[2].partition("'")[0]
     if name and not hasattr(dict, name):
         return f"; it is a mapping: write ['{name}']"
