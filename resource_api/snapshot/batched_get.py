@@ -35,7 +35,7 @@ from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
@@ -161,12 +161,6 @@ class Snapshot:
     def rows(self, instance: str) -> Mapping[Name, CheckedRow]:
         """Return the checked rows of an instance by name; None: a missing resource; a text: a failed read."""
         return self._instances[instance].checked
-
-    def read_all(self, requests: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
-        """Read the names of each type; imperative types cannot be read and are left out."""
-        for definition, names in requests:
-            if "imperative" not in definition.features:
-                self.read(definition, names)
 
     def read(self, definition: TypeDefinition, names: Collection[Name] | None, *, fresh: bool = False) -> None:
         """Read ``names`` (None: all) unless they were read; ``fresh``: unless they were read in the present epoch.

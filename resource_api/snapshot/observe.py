@@ -93,7 +93,8 @@ class _SnapshotQueries:
 
     def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
         """Read names of a type, and again until changes by earlier runs are visible, for ``settle`` seconds at most."""
-        self._snapshot.read_all([(definition, names)])
+        if "imperative" not in definition.features:  # such a type cannot be read
+            self._snapshot.read(definition, names)
         if not (settle := self._snapshot.providers.settle(definition)):
             return
         if late := [name for name in names if (definition.instance, name) in self._late]:

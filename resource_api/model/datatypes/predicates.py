@@ -102,15 +102,6 @@ def absent(value: object) -> bool:
     return value is None
 
 
-def asset(value: object) -> bool:
-    """Return whether ``value`` is an asset."""
-    return type(value) is Asset
-
-
-def archive(value: object) -> bool:
-    """Return whether ``value`` is an archive."""
-    return type(value) is Archive
-
 
 def identity(value: object) -> bool:
     """Return whether ``value`` can be the value of a namevar."""
@@ -245,8 +236,8 @@ def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
 #: Data types that take no parameters.
 PREDICATES: Final[Mapping[str, Check]] = {
     "Any": is_json,
-    "Archive": archive,
-    "Asset": asset,
+    "Archive": lambda value: type(value) is Archive,
+    "Asset": lambda value: type(value) is Asset,
     "Data": is_json,
     "Undef": absent,
     "Numeric": numeric,
