@@ -51,10 +51,6 @@ ABSENT: Final = Observation()
 _DUE_PARTS: Final = (2, 3)
 
 
-class ReadError(Exception):
-    """A provider's ``get`` has failed; the snapshot holds the reason for each of its resources."""
-
-
 class _Request(NamedTuple):
     """One call of ``get``: the names (None: all), whether the result is complete, and the epoch of its beginning."""
 
@@ -214,7 +210,7 @@ class Snapshot:
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and return the rows as ``get`` returned them, for the cache, which compares digests only.
 
-        A row is checked when it is used otherwise. Raises ``ReadError``; a failed read is not repeated.
+        A row is checked when it is used otherwise. An exception of ``get`` is raised, and the read is not repeated.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         request = self._request(definition, names)
@@ -222,7 +218,7 @@ class Snapshot:
             answer = self._get(definition, names)
         except Exception as error:
             self._reject(definition, rows, request, error)
-            raise ReadError from error
+            raise
         if definition.ensurable and definition.accepts["ensure"]("present"):
             rows_returned, _ = answer
             for row in rows_returned:

@@ -102,7 +102,6 @@ def absent(value: object) -> bool:
     return value is None
 
 
-
 def identity(value: object) -> bool:
     """Return whether ``value`` can be the value of a namevar."""
     return type(value) is int or (type(value) is str and value != "")

@@ -127,7 +127,7 @@ class Mask:
         if self._pending or not 0 < count <= _BLOCK or _shifts_positions(text):
             return False
         pattern = self._pattern[1]
-        return self._windows.isdisjoint(_unpackers[count](text.encode(), 0)) and not (pattern and pattern.search(text))
+        return self._windows.isdisjoint(_unpacker(count)(text.encode(), 0)) and not (pattern and pattern.search(text))
 
     def document(self, value: object) -> Any:
         """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
@@ -288,19 +288,13 @@ def _texts(secret: object) -> Iterator[str]:
 
 def _windows(data: bytes, start: int) -> tuple[bytes, ...]:
     """Return the windows of the block at ``start``: one call for all of them."""
-    return _unpackers[min(_BLOCK, (len(data) - start - _WINDOW) // _STEP + 1)](data, start)
+    return _unpacker(min(_BLOCK, (len(data) - start - _WINDOW) // _STEP + 1))(data, start)
 
 
-class _Unpackers(dict[int, "Callable[[bytes, int], tuple[bytes, ...]]"]):
-    """Number of windows → the function that returns them."""
-
-    def __missing__(self, count: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
-        """Make and keep the function: five bytes, then three that are skipped, ``count`` times."""
-        self[count] = Struct(f"{_WINDOW}s" + f"{_STEP - _WINDOW}x{_WINDOW}s" * (count - 1)).unpack_from
-        return self[count]
-
-
-_unpackers: Final = _Unpackers()
+@cache
+def _unpacker(count: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
+    """Return the function that reads ``count`` windows from a position: five bytes each, then three to skip."""
+    return Struct(f"{_WINDOW}s" + f"{_STEP - _WINDOW}x{_WINDOW}s" * (count - 1)).unpack_from
 
 
 def _shifts_positions(text: str) -> bool:
