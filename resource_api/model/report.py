@@ -136,9 +136,9 @@ DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs chan
 
 
 def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, always: str = "") -> list[str]:
-    """Return each count (name → number) with its word, ``2 created``, but 0 only of the one that is named ``always``.
+    """Return each count (name → number) that is not 0 with its word, ``2 created``; the one named ``always`` also if 0.
 
-    Outputs are counted only where no resource is: a run is about resources.
+    ``words``: name → word, where that is not the name. Outputs are counted only where no resource is.
     """
     phrases = []
     for name, count in counts.items():

@@ -122,7 +122,7 @@ class Mask:
         return "".join(pieces) + text[position:]
 
     def _is_plain_line(self, text: str) -> bool:
-        """Return whether the windows of a line, as of nearly every one, suffice to find that it contains no secret."""
+        """Return whether a line's windows show at once that it contains no secret, as nearly every line's do."""
         count = (len(text) - _WINDOW) // _STEP + 1
         if self._pending or not 0 < count <= _BLOCK or _shifts_positions(text):
             return False
