@@ -265,17 +265,16 @@ def change_status(is_: Mapping[str, object] | None, should: Mapping[str, object]
 
 def describe_difference(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
     """Return the log line of a difference: ``size changed from 3 to 4``; with ``colon``, ``size: changed from ...``."""
-    attribute, is_, should, message, *_ = difference
-    if message:
-        return f"{attribute}: {message}"
+    attribute = difference.attribute
+    if difference.message:
+        return f"{attribute}: {difference.message}"
     verb = f"{attribute}: changed" if colon else f"{attribute} changed"
-    concealed = conceal_difference(definition, difference)
-    is_, should = concealed.is_, concealed.should
-    parts = () if isinstance(is_, Sensitive) else nested_parts(Difference(attribute, is_, should))
-    if 0 < len(parts) <= _FEW and parts[0].attribute != attribute:
-        return "; ".join(describe_difference(definition, part, colon=colon) for part in parts)
+    is_, should = conceal_difference(definition, difference).values
     if isinstance(is_, Sensitive):
         return f"{verb} <sensitive>"
+    parts = nested_parts(Difference(attribute, is_, should))
+    if 0 < len(parts) <= _FEW and parts[0].attribute != attribute:
+        return "; ".join(describe_difference(definition, part, colon=colon) for part in parts)
     if is_text_change(difference):
         from resource_api.model.values.line_diff import count_changes
 
@@ -286,7 +285,7 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
 def is_text_change(difference: Difference) -> bool:
     """Return whether a difference is shown line by line: one of its values is a text of two or more lines."""
     has_lines = False
-    for value in (difference.is_, difference.should):
+    for value in difference.values:
         if isinstance(value, str):
             # One line break at the end does not count.
             has_lines = has_lines or value.find("\n", 0, -1) >= 0
@@ -297,9 +296,7 @@ def is_text_change(difference: Difference) -> bool:
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
     """Return a difference that is too large for one line of the log, which shows it cut or as a diff; else None."""
-    large = any(
-        isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (difference.is_, difference.should)
-    )
+    large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in difference.values)
     if difference.message or not (large or is_text_change(difference)):
         return None
     return None if any(map(is_secret, conceal_difference(definition, difference).values)) else difference
@@ -314,17 +311,16 @@ def conceal_difference(definition: TypeDefinition, difference: Difference) -> Di
     if declared is not None and declared.datatype.sensitive:
         is_, should = map(declared.datatype.conceal, difference.values)
         difference = difference._replace(is_=is_, should=should)
-    is_, should = difference.is_, difference.should
+    is_, should = difference.values
     if isinstance(is_, Sensitive) or isinstance(should, Sensitive) or (declared is not None and declared.write_only):
-        is_, should = (value if isinstance(value, Sensitive) else Sensitive(value) for value in (is_, should))
-        return difference._replace(is_=is_, should=should)
+        return difference._replace(is_=Sensitive(is_), should=Sensitive(should))
     return difference
 
 
 def difference_fields(definition: TypeDefinition, difference: Difference) -> Mapping[str, Any]:
     """Return the fields of a log event about a difference."""
-    concealed = conceal_difference(definition, difference)
-    return {"attribute": concealed.attribute, "is": concealed.is_, "should": concealed.should}
+    is_, should = conceal_difference(definition, difference).values
+    return {"attribute": difference.attribute, "is": is_, "should": should}
 
 
 #: The number of side effects of one action that are named; removals are always named.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.attribute import METAPARAMETERS, MISSING
-from resource_api.model.values.reference import Reference, child_reference, instance_name
+from resource_api.model.values.reference import Reference, child_reference, instance_name, uncapitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import attribute_of, nearest_place
@@ -367,7 +367,7 @@ class Manifest(NamedTuple):
         """Return the position of a type's defaults in a file that has some, or of a key below them."""
         document = next(candidate for candidate in self.documents if candidate.file == file)
         # The file spells the type as references do, or with a small letter.
-        spelt = next(name for name in document.data["defaults"] if name[:1].lower() + name[1:] == type_name)
+        spelt = next(name for name in document.data["defaults"] if uncapitalize_type(name) == type_name)
         return DocumentPath(document, ("defaults", spelt, *inner)).place()
 
 
