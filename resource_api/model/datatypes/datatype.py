@@ -23,6 +23,7 @@ from resource_api.model.datatypes import parser, predicates
 from resource_api.model.datatypes.predicates import PREDICATES
 from resource_api.model.values.errors import DataTypeError, suggestion
 from resource_api.model.values.start_up import NamedTuple
+from resource_api.model.values.text import counted
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def _argument_type(term: TypeTerm) -> DataType:
 def _refuse_more(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
     """Raise ``DataTypeError`` at the first argument beyond ``most``."""
     if len(arguments) > most:
-        msg = f"{term.value} takes {most} parameter{'s' * (most > 1)}, got {len(arguments)}"
+        msg = f"{term.value} takes {counted(most, 'parameter')}, got {len(arguments)}"
         raise DataTypeError(msg, arguments[most].column)
 
 
