@@ -285,7 +285,7 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
 def is_text_change(difference: Difference) -> bool:
     """Return whether a difference is shown line by line: one of its values is a text of two or more lines."""
     has_lines = False
-    for value in difference.values:
+    for value in (difference.is_, difference.should):
         if isinstance(value, str):
             # One line break at the end does not count.
             has_lines = has_lines or value.find("\n", 0, -1) >= 0
@@ -296,7 +296,8 @@ def is_text_change(difference: Difference) -> bool:
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
     """Return a difference that is too large for one line of the log, which shows it cut or as a diff; else None."""
-    large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in difference.values)
+    is_, should = difference.is_, difference.should
+    large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (is_, should))
     if difference.message or not (large or is_text_change(difference)):
         return None
     return None if any(map(is_secret, conceal_difference(definition, difference).values)) else difference
@@ -311,7 +312,7 @@ def conceal_difference(definition: TypeDefinition, difference: Difference) -> Di
     if declared is not None and declared.datatype.sensitive:
         is_, should = map(declared.datatype.conceal, difference.values)
         difference = difference._replace(is_=is_, should=should)
-    is_, should = difference.values
+    is_, should = difference.is_, difference.should
     if isinstance(is_, Sensitive) or isinstance(should, Sensitive) or (declared is not None and declared.write_only):
         return difference._replace(is_=Sensitive(is_), should=Sensitive(should))
     return difference

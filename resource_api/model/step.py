@@ -229,14 +229,16 @@ class Step(NamedTuple):
     @property
     def changes(self) -> Sequence[Difference]:
         """The differences to show: those that the step removes, and all declared values of a new resource."""
-        differences, action = self.decision.differences, self.action
-        if action not in CREATING:
-            return tuple(differences)
-        present = (self.masked_is or {}) if action is Action.REPLACE else {}
-        names = {difference.attribute for difference in differences}
-        declared = [name for name in self.definition.managed if name in self.should and name not in names]
-        made = [Difference(name, present.get(name), self.should[name]) for name in declared]
-        return (*differences, *(new for new in made if action is Action.CREATE or new.is_ != new.should))
+        changes, action, should = list(self.decision.differences), self.action, self.should
+        if action in CREATING:
+            present = (self.masked_is or {}) if action is Action.REPLACE else {}
+            compared = {change.attribute for change in changes}
+            for name in self.definition.managed:
+                if name in should and name not in compared:
+                    is_ = present.get(name)
+                    if action is Action.CREATE or is_ != should[name]:
+                        changes.append(Difference(name, is_, should[name]))
+        return changes
 
     @property
     def predictions(self) -> Sequence[Difference]:
