@@ -506,10 +506,7 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
-    """Return the plan of the rest, the resources that cannot be left out; rows are read into ``snapshot``.
-
-    Raises an error of any kind where a whole plan is needed.
-    """
+    """Return the plan of the rest, whose rows are read into ``snapshot``; raise any error where a whole one is needed."""
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
     _require(fingerprints.are_valid(providers.registry))

@@ -138,10 +138,7 @@ class Snapshot:
         return self._instances[instance].failure if instance in self._instances else ""
 
     def observation(self, instance: str, name: Name) -> Observation:
-        """Return the last observation of a resource, absent if it was not read; check its row if that was put off.
-
-        The failure of its whole instance is also its own.
-        """
+        """Return the last observation of a resource: absent if it was not read, failed if its whole instance is."""
         rows = self._instances.get(instance)
         if rows is None:
             return ABSENT

@@ -130,10 +130,7 @@ class DataType(NamedTuple):
         return (self.low is None or self.low <= len(value)) and (self.high is None or len(value) <= self.high)
 
     def conceal(self, value: object) -> Any:
-        """Return ``value`` with each part wrapped that is secret by this type; all of it if that is ambiguous.
-
-        None, an unknown value and a wrapped one are returned unchanged.
-        """
+        """Return ``value`` with each part wrapped that is secret by this type; all of it if that is ambiguous."""
         if not self.sensitive or value is None or value is UNKNOWN or type(value) is Sensitive:
             return value
         if self.kind in {"Optional", "NotUndef"}:

@@ -146,10 +146,7 @@ def is_reference(written: object) -> bool:
 
 
 def parse(text: str) -> str | Expression:
-    """Return the parsed ``text``; without a path, the text itself, with ``$${`` replaced by ``${``.
-
-    Raises ``ValueError`` with a sentence for the user.
-    """
+    """Return the parsed ``text``, or without a path the text, unescaped. Raises ``ValueError`` with a sentence."""
     parts: list[str | ExpressionPath] = []
     literal, position = "", 0
     while (match := _OPEN.search(text, position)) is not None:
