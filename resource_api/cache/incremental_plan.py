@@ -506,7 +506,7 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
-    """Return the plan of the rest, whose rows are read into ``snapshot``; raise any error where a whole one is needed."""
+    """Return the plan of the rest, whose rows are read into ``snapshot``; raise any error where it does not do."""
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
     _require(fingerprints.are_valid(providers.registry))
