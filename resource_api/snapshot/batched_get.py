@@ -317,8 +317,7 @@ class Snapshot:
         if error := self.failure(definition.instance):
             raise ProviderError(f"{definition.name}: {error}") from self._instances[definition.instance].cause
         resources, failures = [], {}
-        shown = list(self.rows(definition.instance)) if names is None else names
-        for name in shown:
+        for name in list(self.rows(definition.instance)) if names is None else names:
             row, failure = self.observation(definition.instance, name)
             if failure:
                 failures[name] = failure

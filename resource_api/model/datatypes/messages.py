@@ -97,11 +97,11 @@ def requirement(datatype: DataType, words: str = "") -> str:
 def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
     """Return alternative data types in words: ``one of present, absent``; ``words`` describe a ``Pattern``."""
     leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
-    # Beside an Enum, a Boolean's words are listed with the Enum's.
-    listed_kinds = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
-    listed = [word for leaf in leaves if leaf.kind in listed_kinds for word in _words_of(leaf)]
-    first = f"one of {', '.join(listed)}" if len(listed) > 1 else "".join(listed)
-    rest = dict.fromkeys(_phrase(leaf, words) for leaf in leaves if leaf.kind not in listed_kinds)
+    # Beside an Enum, a Boolean's words are enumerated with the Enum's.
+    enumerated_kinds = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
+    enumerated = [word for leaf in leaves if leaf.kind in enumerated_kinds for word in _words_of(leaf)]
+    first = f"one of {', '.join(enumerated)}" if len(enumerated) > 1 else "".join(enumerated)
+    rest = dict.fromkeys(_phrase(leaf, words) for leaf in leaves if leaf.kind not in enumerated_kinds)
     return any_of([*filter(None, [first]), *rest])
 
 

@@ -354,8 +354,8 @@ def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> A
     if len(parts) == 1:
         return parts[0]
     # A value that can never be part of a text is an error at once, also beside an unknown one.
-    known = ["" if part is UNKNOWN else part for part in parts]
-    text = "".join(map(text_of, known, expression.parts))
+    values = ["" if part is UNKNOWN else part for part in parts]
+    text = "".join(map(text_of, values, expression.parts))
     if any(part is UNKNOWN for part in parts):
         return UNKNOWN
     return Sensitive(text) if any(isinstance(part, Sensitive) for part in parts) else text

@@ -160,11 +160,9 @@ class Mask:
         if not _shifts_positions(joined):
             return self._search_joined(joined, texts)
         # Texts whose positions would shift are searched one by one.
-        special = [index for index, text in enumerate(texts) if _shifts_positions(text)]
-        plain = [*texts]
-        for index in special:
-            plain[index] = ""
-        return {*self._search_joined("\n".join(plain), plain), *(i for i in special if self._spans(texts[i]))}
+        special = {index for index, text in enumerate(texts) if _shifts_positions(text)}
+        rest = ["" if index in special else text for index, text in enumerate(texts)]
+        return {*self._search_joined("\n".join(rest), rest), *(index for index in special if self._spans(texts[index]))}
 
     def _search_joined(self, joined: str, texts: Sequence[str]) -> set[int]:
         """Return the indexes of the ``texts`` that contain a secret; all are plain ASCII, in ``joined`` by line."""

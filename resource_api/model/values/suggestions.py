@@ -67,8 +67,8 @@ def closest(word: str, words: Collection[str]) -> str:
     """Return the known word that is most like ``word``, or else the only one that begins with it, or ""."""
     spelt = {_plain(candidate): candidate for candidate in words}
     plain = _plain(word)
-    likely = spelt if len(spelt) <= _COMPARED else nlargest(_COMPARED, spelt, key=partial(_common_ends, plain))
-    for match in _alike(plain, likely):
+    candidates = spelt if len(spelt) <= _COMPARED else nlargest(_COMPARED, spelt, key=partial(_common_ends, plain))
+    for match in _alike(plain, candidates):
         if _have_alike_titles(plain, match):
             return spelt[match]
     longer = [candidate for candidate in spelt if len(plain) >= _SHORTEST_BEGINNING and candidate.startswith(plain)]
