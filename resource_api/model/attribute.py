@@ -113,9 +113,9 @@ class Attribute:
 
     def conceal(self, value: object) -> Any:
         """Return a value of this attribute with every secret in it wrapped: all of it if it is ``write_only``."""
-        if not self.write_only or value is None or value is UNKNOWN or isinstance(value, Sensitive):
-            return self.datatype.conceal(value)
-        return Sensitive(value)
+        if self.write_only and value is not None and value is not UNKNOWN:
+            return Sensitive(value)
+        return self.datatype.conceal(value)
 
     @property
     def mandatory(self) -> bool:

@@ -161,7 +161,7 @@ def nested_differences(
     is_: object, should: object, path: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield (path, kind) for each part of two hashes or arrays that differs; no values, because they may be secret."""
-    if (isinstance(is_, dict) and isinstance(should, dict)) or (isinstance(is_, list) and isinstance(should, list)):
+    if any(isinstance(is_, kind) and isinstance(should, kind) for kind in (dict, list)):
         for key, before, after in _member_pairs(is_, should, _NOTHING):
             yield from nested_differences(before, after, (*path, key))
     elif path and not same_value(is_, should):

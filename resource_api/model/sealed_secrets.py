@@ -101,10 +101,8 @@ def json_object(value: object) -> dict[str, Any]:
         return {**document, "box": value.secret.text} if isinstance(value.secret, EncryptedSecret) else document
     if hasattr(value, "items"):
         return dict(value.items())
-    noun = (
-        "an unknown value" if value is UNKNOWN else "a secret" if isinstance(value, Sensitive) else type(value).__name__
-    )
-    raise TypeError(f"{noun} cannot be kept")
+    noun = "a secret" if isinstance(value, Sensitive) else type(value).__name__
+    raise TypeError(f"{'an unknown value' if value is UNKNOWN else noun} cannot be kept")
 
 
 def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[object, ...] = ()) -> Any:

@@ -615,10 +615,9 @@ def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
 
     A provider with ``custom_insync`` may distinguish kinds of absence, so its row is kept.
     """
-    ensure = row.get("ensure")
-    if ensure == "absent":
+    if row.get("ensure") == "absent":
         return row if "custom_insync" in definition.features else None
-    if ensure is None and definition.ensurable and "ensure" not in row and definition.accepts["ensure"]("present"):
+    if "ensure" not in row and definition.ensurable and definition.accepts["ensure"]("present"):
         row["ensure"] = "present"
     for name in definition.sensitive:
         if name in row:

@@ -166,7 +166,9 @@ class DataType(NamedTuple):
         if self.kind == "Reference":
             return frozenset(str(word) for word in self.words)
         types = [part.refers_to for part in self.parts if part.refers_to is not None]
-        return (frozenset().union(*types) if all(types) else frozenset()) if types else None
+        if not types:
+            return None
+        return frozenset().union(*types) if all(types) else frozenset()
 
     @property
     def unrestricted_types(self) -> frozenset[type]:
@@ -188,11 +190,10 @@ class DataType(NamedTuple):
     @property
     def leaves(self) -> tuple[DataType, ...]:
         """The alternatives, also those within NotUndef and Sensitive."""
-        return tuple(
-            leaf
-            for branch in self.branches
-            for leaf in (branch.parts[0].leaves if branch.kind in {"NotUndef", "Sensitive"} else (branch,))
-        )
+        leaves: list[DataType] = []
+        for branch in self.branches:
+            leaves += branch.parts[0].leaves if branch.kind in {"NotUndef", "Sensitive"} else [branch]
+        return tuple(leaves)
 
 
 def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataType:

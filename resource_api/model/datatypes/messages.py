@@ -18,7 +18,7 @@ from resource_api.model.values.text import QUOTES, escape, show
 from resource_api.model.values.values import UNKNOWN, Sensitive, place_text, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.datatypes.datatype import DataType
 
@@ -142,8 +142,10 @@ def _phrase(datatype: DataType, words: str) -> str:
 def _limits(datatype: DataType) -> str:
     """Return the limits of a number or a size in words: ``2 to 4``, ``at least 2``; empty where there are none."""
     low, high = datatype.low, datatype.high
-    if low is None or high is None:
-        return f"at least {low}" if low is not None else f"at most {high}" if high is not None else ""
+    if low is None:
+        return "" if high is None else f"at most {high}"
+    if high is None:
+        return f"at least {low}"
     return f"{low}" if low == high else f"{low} to {high}"
 
 
@@ -293,7 +295,11 @@ def _json_problem(datatype: DataType, value: object, path: tuple[str | int, ...]
     """Return the problem of the first part of a value that JSON cannot represent; a secret is reported as a whole."""
     if len(path) > 2 * predicates.DEPTH:
         return (), f"must not be nested deeper than {predicates.DEPTH} levels"
-    members = enumerate(value) if type(value) is list else value.items() if type(value) is dict else ()
+    members: Iterable[tuple[Any, object]] = ()
+    if type(value) is list:
+        members = enumerate(value)
+    elif type(value) is dict:
+        members = value.items()
     for step, member in members:
         if type(value) is dict and type(step) is not str:
             return path, f"must have strings as keys, not {kind_of(step)}"
