@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.datatypes import parser, predicates
 from resource_api.model.datatypes.predicates import PREDICATES
 from resource_api.model.values.errors import DataTypeError, suggestion
+from resource_api.model.values.reference import uncapitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import counted
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
@@ -348,7 +349,7 @@ def _enum(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 def _reference(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Reference to resources of the given types; without arguments, of any type."""
-    words = tuple(dict.fromkeys(word[:1].lower() + word[1:] for word in map(_word, arguments)))
+    words = tuple(dict.fromkeys(uncapitalize_type(_word(argument)) for argument in arguments))
     return make("Reference", predicates.identity, [_word_text(word) for word in words], words=words)
 
 
