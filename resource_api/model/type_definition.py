@@ -113,7 +113,8 @@ class Function:
 
     def __repr__(self) -> str:
         """Show the inputs and the output."""
-        return f"Function({', '.join(self.inputs.attributes)} → {self.output})"
+        inputs = self.inputs.attributes
+        return f"Function({', '.join(map(str, inputs)) if isinstance(inputs, dict) else inputs} → {self.output})"
 
 
 class FunctionCall(NamedTuple):
@@ -390,13 +391,14 @@ def _feature_warnings(name: str, features: Iterable[str]) -> Iterator[str]:
 
 
 def _type_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problems of a definition; those of titles and relationships only where its attributes have none."""
+    """Return the problems of a definition; those of names and relationships only where its attributes have none."""
     problems = [*filter(None, [type_name_problem(definition.name)]), *text_problems(docs=definition.docs)]
     if type(definition.schema_version) is not int or definition.schema_version < 1:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
-    problems += _identity_problems(definition)
+    if definition.identity not in (None, "title"):
+        problems.append(f"identity must be 'title' or None, not {definition.identity!r}")
     problems += _time_problems(definition.timeout, definition.settle)
     problems += _provider_problems(definition) + _verb_problems(definition.verbs)
     if not isinstance(definition.attributes, dict):
@@ -406,6 +408,8 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         return problems
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
+    if definition.identity and len(definition.namevars) != 1:
+        problems.append("a type with identity='title' has one namevar, which is the title")
     problems += definition.titles.problems(definition.namevars)
     return [*problems, *_automatic_problems(definition), *_origin_problems(definition)]
 
@@ -416,7 +420,7 @@ def _attribute_problems(definition: TypeDefinition) -> list[str]:
     for name, attribute in attributes.items():
         problems += [f"attribute '{name}': {problem}" for problem in attributes_.attribute_problems(name, attribute)]
         source = getattr(attribute, "derived_from", "")
-        if source and source not in attributes:
+        if source and isinstance(source, str) and source not in attributes:
             near = hint(source, attributes)
             problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
     reserved = [spelt for spelt in definition.spelt.values() if spelt in attributes]
@@ -436,15 +440,6 @@ def _time_problems(timeout: Any, settle: Any) -> list[str]:
     if type(settle) not in (int, float) or not 0 <= settle <= MAX_SETTLE:
         problems.append(f"settle must be a number of seconds from 0 to {MAX_SETTLE}, not {settle!r}")
     return problems
-
-
-def _identity_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problem of ``identity``, if any: only a type with one namevar has titles as its identity."""
-    if definition.identity not in (None, "title"):
-        return [f"identity must be 'title' or None, not {definition.identity!r}"]
-    if definition.identity is not None and isinstance(definition.attributes, dict) and len(definition.namevars) != 1:
-        return ["a type with identity='title' has one namevar, which is the title"]
-    return []
 
 
 def _verb_problems(verbs: object) -> list[str]:
@@ -497,7 +492,7 @@ def _origin_problems(definition: TypeDefinition) -> list[str]:
     return [
         f"brought_by of '{type_name}': {name!r} is not a read_only attribute"
         for type_name, name in definition.brought_by.items()
-        if name not in definition.read_only
+        if not isinstance(name, str) or name not in definition.read_only
     ]
 
 

@@ -64,6 +64,7 @@ ATTRIBUTES: list[tuple[str, list[str]]] = [
     (f'{NAME}, "a": Attribute("String", "x", kind="parameter", write_only=True)', ["'a'", "write_only"]),
     (f'{NAME}, "a": Attribute("String", 5)', ["'a'", "docs must be text, not 5"]),
     (f'{NAME}, "a": Attribute("Pattern[/x/]", "x", must_be=3)', ["'a'", "must_be must be text, not 3"]),
+    (f'{NAME}, "a": Attribute("String", "x", derived_from=["b"])', ["'a'", "derived_from must be text, not ['b']"]),
     (f'{NAME}, "a": Attribute("String", "x", write_only="no")', ["'a'", "write_only must be True or False, not 'no'"]),
     (f'{NAME}, "ensure": Attribute("Enum[present, absent]", write_only=True)', ["'ensure'", "that get returns"]),
 ]
@@ -116,6 +117,18 @@ SOURCES: list[tuple[str, list[str]]] = [
     (
         f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, autorequires={{'File': '$name'}})",
         ["autorequires: 'File' is no name of a type", "{'file': '$path'}"],
+    ),
+    (
+        f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, brought_by={{'package': ['name']}})",
+        ["brought_by of 'package': ['name'] is not a read_only attribute"],
+    ),
+    (
+        "TYPE = TypeDefinition(name='odd', attributes={'a': 'String'}, identity='title')",
+        ["attribute 'a': must be an Attribute(...), not str"],
+    ),
+    (
+        f"import resource_api as r;TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, docs=r.Function(inputs=5))",
+        ["docs must be text, not Function(5 → Any)"],
     ),
     (
         f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, brought_by='package')",
