@@ -132,6 +132,16 @@ def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
     ]
 
 
+class _End(NamedTuple):
+    """The end of an operation: the seconds until it at the earliest, and the last call before it, or -1."""
+
+    seconds: float
+    call: int
+
+
+_BEGIN: Final = _End(0.0, -1)
+
+
 def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[int]:
     """Return the indices of the calls on the longest chain of calls that waited for each other, in their order.
 
@@ -142,24 +152,21 @@ def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[i
     call_of = {
         operation.number: call for call, provider_call in enumerate(calls) for operation in provider_call.operations
     }
-    #: By index of a call: the seconds until all that it waits for has ended, and the last call of that, or -1.
-    ready, previous = [0.0] * len(calls), [-1] * len(calls)
-    #: Operation → the seconds until it has ended at the earliest, and the last call before that.
-    ended: dict[int, tuple[float, int]] = {}
+    ends: dict[int, _End] = {}  # by operation
+    starts: dict[int, _End] = {}  # by call: the latest end of another call that it waits for
     for operation in plan.operations:
-        waited = [ended[number] for number in plan.waits.get(operation.number, ()) if number in ended]
-        seconds, last = max(waited, default=(0.0, -1))
-        call = call_of.get(operation.number, -1)
-        if call >= 0:
-            if last != call and seconds > ready[call]:
-                ready[call], previous[call] = seconds, last
-            seconds, last = ready[call] + calls[call].seconds, call
-        ended[operation.number] = seconds, last
-    _, last = max(ended.values(), default=(0.0, -1))
+        waited = [ends[number] for number in plan.waits.get(operation.number, ()) if number in ends]
+        end = max(waited, default=_BEGIN)
+        if (call := call_of.get(operation.number)) is not None:
+            if end.call != call and end.seconds > starts.get(call, _BEGIN).seconds:
+                starts[call] = end
+            end = _End(starts.get(call, _BEGIN).seconds + calls[call].seconds, call)
+        ends[operation.number] = end
     path: list[int] = []
+    last = max(ends.values(), default=_BEGIN).call
     while last >= 0 and last not in path:
         path.append(last)
-        last = previous[last]
+        last = starts.get(last, _BEGIN).call
     return path[::-1]
 
 

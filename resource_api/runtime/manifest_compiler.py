@@ -160,27 +160,30 @@ class ManifestCompiler:
 
         ``complete``: a condition that cannot be decided is a ``ManifestError``; otherwise its file is left out.
         """
-
-        def reason_to_leave_out(partly: Manifest, when: object) -> str:
-            """Return the reason to leave out an include, or "". For wrong or missing inputs raise if ``complete``."""
-            scope, definitions = self._scope(partly, inputs, providers)
-            diagnostics = Diagnostics(partly, [*partly.problems, *scope.problems])
-            if partly.values:  # a condition may refer to one, and that may be the call of a function
-                scope.calls = provider_config.find_calls(diagnostics, definitions)
-            try:
-                return for_each.unmet_condition(when, scope)
-            except conditions.ConditionError as error:
-                if not diagnostics.problems:
-                    raise
-                if complete:
-                    raise ManifestError(diagnostics.problems) from error
-                return str(error)
-
         assert manifest.with_includes is not None
-        whole = manifest.with_includes(reason_to_leave_out)
+        whole = manifest.with_includes(
+            lambda partly, when: self._reason_to_leave_out(partly, when, inputs, providers, complete=complete)
+        )
         for name in inputs.keys() - whole.inputs.keys() if whole.skipped_includes else ():
             self._log.write("debug", "", f"the input '{name}' is ignored: no file that is included declares it")
         return whole._replace(path=manifest.path)
+
+    def _reason_to_leave_out(
+        self, manifest: Manifest, when: object, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool
+    ) -> str:
+        """Return the reason to leave out an include, or "". For wrong or missing inputs raise if ``complete``."""
+        scope, definitions = self._scope(manifest, inputs, providers)
+        diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
+        if manifest.values:  # a condition may refer to one, and that may be the call of a function
+            scope.calls = provider_config.find_calls(diagnostics, definitions)
+        try:
+            return for_each.unmet_condition(when, scope)
+        except conditions.ConditionError as error:
+            if not diagnostics.problems:
+                raise
+            if complete:
+                raise ManifestError(diagnostics.problems) from error
+            return str(error)
 
     def read_python(self, raw: bytes, file: str, inputs: Mapping[str, object]) -> Document:
         """Return the document of a Python manifest, which is executed as ``file``. Raise ``ManifestError``."""

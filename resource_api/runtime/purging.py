@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 #: The number of resources that a refusal names.
 _NAMED: Final = 10
-_ADVICE: Final = "raise at_most, or declare or except what is to stay"
 
 
 class PurgeError(ManifestError):
@@ -73,7 +72,9 @@ class Purging:
         for rule in self._catalog.purges:
             records = self._strays(rule)
             if len(records) > rule.at_most:
-                problems.append(_problem(rule, _excess_message(rule, records), _ADVICE))
+                names = show_first([record.reference for record in records], _NAMED)
+                excess = f"would delete {counted(len(records), 'resource')}, and at_most is {rule.at_most}: {names}"
+                problems.append(_problem(rule, excess, "raise at_most, or declare or except what is to stay"))
             strays += [(record, rule) for record in records]
         if problems:
             raise PurgeError(problems)
@@ -216,9 +217,3 @@ def is_included(rule: PurgeRule, row: Values) -> bool:
 def _problem(rule: PurgeRule, message: str, hint: str = "") -> Problem:
     """Return a problem at the position of a rule in the manifest."""
     return Problem(None, f"{rule.subject}: {message}", "error", "", *rule.position, code="purge", hint=hint)
-
-
-def _excess_message(rule: PurgeRule, records: Sequence[Record]) -> str:
-    """Return the message about more resources than a rule may delete, with the first of them."""
-    names = show_first([record.reference for record in records], _NAMED)
-    return f"would delete {counted(len(records), 'resource')}, and at_most is {rule.at_most}: {names}"
