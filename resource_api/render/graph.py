@@ -205,9 +205,12 @@ def _page(catalog: Catalog, edges: Sequence[Edge]) -> str:
     left_out = "".join(
         f"<li><code>{e(part.name)}</code>: {e(part.located_reason)}</li>" for part in catalog.left_out.all
     )
-    left_out = f"<ul>{left_out}</ul>" if left_out else ""
-    drawing = Section("Order and relationships", _drawing(names, edges, anchors) if len(names) <= _MOST else "")
-    sections = [drawing, rows_section("Resources", rows, anchors), Section("Left out", left_out)]
+    drawing = _drawing(names, edges, anchors) if len(names) <= _MOST else ""
+    sections = [
+        Section("Order and relationships", drawing),
+        rows_section("Resources", rows, anchors),
+        Section("Left out", f"<ul>{left_out}</ul>" if left_out else ""),
+    ]
     return write(Page(f"Relationships of {project}", outcome, (), sections))
 
 

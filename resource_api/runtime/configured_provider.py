@@ -1,7 +1,6 @@
 """Select and configure the provider that reads or changes resources without a manifest.
 
 It comes from a manifest's ``providers:``, from ``providers.yaml`` on the module path, or from a direct configuration.
-Puppet's transports and ``puppet device`` are the model. No resource is read.
 """
 
 from __future__ import annotations
@@ -53,10 +52,7 @@ class SelectedProvider(NamedTuple):
 
     @property
     def section(self) -> dict[str, Any]:
-        """The section ``providers`` of the manifest in which a command declares the resource that it changes.
-
-        The values are as they are: a text with ``${`` has to be escaped where the section is evaluated.
-        """
+        """The section ``providers`` of the manifest in which a command declares its resource; ``${`` is not escaped."""
         body = {"type": split_instance(self.instance)[0], "version": self.version or None, "config": dict(self.config)}
         return {self.name: {**body, "implementation": self.implementation or None}}
 

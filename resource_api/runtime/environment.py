@@ -260,7 +260,7 @@ class RunEnvironment(ResourceReader):
         except StateLocked as error:
             wait = _LockWait(error, self.log)
             with self.run.progress().waiting(wait) as show:
-                while not wait.try_lock(acquire, min(attempt, until - time.monotonic()), attempt):
+                while not wait.try_lock(acquire, attempt, until):
                     show()
 
 
@@ -285,16 +285,14 @@ class _LockWait:
         """The holder of the lock."""
         return self.error.holder
 
-    def try_lock(self, acquire: Callable[[float], object], seconds: float, attempt: float) -> bool:
-        """Call ``acquire`` once; return whether it succeeded.
-
-        Raise ``StateLocked`` if ``seconds`` are less than an ``attempt``: the time limit has come.
-        """
+    def try_lock(self, acquire: Callable[[float], object], attempt: float, until: float) -> bool:
+        """Return whether ``acquire`` succeeds within an ``attempt``; in the last one, at ``until``, it may raise."""
+        remaining = until - time.monotonic()
         try:
-            acquire(max(0.0, seconds))
+            acquire(max(0.0, min(attempt, remaining)))
         except StateLocked as error:
             self.error = error
-            if seconds < attempt:
+            if remaining < attempt:
                 raise
             return False
         return True

@@ -80,8 +80,7 @@ class ManifestCompiler:
     ) -> Catalog:
         """Return the catalog of a manifest, with warnings of files that other users can write, or read secrets in.
 
-        ``from_file``: ``source``, a manifest that was read already, comes from a file. Raise ``ManifestError``, and
-        ``UntrustedCode`` for a Python manifest that others can write to.
+        ``from_file``: a manifest that was read already comes from one. Raise as ``compile_providers``.
         """
         catalog = self._compile(self.read(source, inputs, providers), inputs, providers)
         is_sent_or_saved = bool(catalog.manifest.saved_in) or catalog.manifest.file == reading.STDIN
@@ -92,14 +91,16 @@ class ManifestCompiler:
     def compile_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest's configured providers alone: ``destroy`` needs no declared resource.
 
-        Where these cannot be compiled, recorded configurations are used instead. Raise ``ManifestError`` for a wrong
-        file, ``UntrustedCode`` for a Python manifest that others can write to.
+        Raise ``ManifestError`` for a wrong file, ``UntrustedCode`` for a Python manifest that others can write to.
         """
         catalog = self._compile_providers(self.read(source, inputs, providers, complete=False), inputs, providers)
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        """Return the catalog of a manifest's providers, or an empty one where they have problems, which are logged."""
+        """Return the catalog of a manifest's providers, or an empty one where they have problems, which are logged.
+
+        Recorded configurations are used then.
+        """
         input_values(manifest, inputs)  # raises UsageError for a secret from the command line, needed or not
         # Empty of everything that refers to resources, or would be an error without them.
         frame = manifest._replace(
@@ -126,8 +127,8 @@ class ManifestCompiler:
     ) -> Manifest:
         """Return a manifest with its includes; start its Terraform providers, and set versions and implementations.
 
-        The types of Terraform providers are known only then. ``complete``: a missing input is an error, not a reason to
-        leave out an include. Raise ``UsageError`` for inputs that are no mapping.
+        ``complete``: a missing input is an error, not a reason to leave out an include. Raise ``UsageError`` for inputs
+        that are no mapping.
         """
         manifest = self.read_declarations(source, inputs, providers, complete=complete)
         if families := [declared for declared in manifest.providers.values() if declared.is_program]:

@@ -1,7 +1,6 @@
 """The import of a state of Terraform: its resources are declared in a manifest, and recorded as ours.
 
-Needs the extra ``terraform``; imported by the command ``import --from-terraform`` alone. ``terraform/state_file`` reads
-the state and writes the declarations.
+Needs the extra ``terraform``; imported by the command ``import --from-terraform`` alone.
 """
 
 from __future__ import annotations
@@ -107,8 +106,7 @@ def _declarations(
 ) -> tuple[list[list[str]], dict[str, ForeignRecord]]:
     """Return the lines of the declarations to add to the manifest, and reference → record of all resources to import.
 
-    ``declared``: the references that the manifest has. A resource that cannot be imported, such as one with a secret
-    that only the user can declare, becomes an outcome in ``failed``.
+    ``declared``: the references that the manifest has. One that cannot be imported becomes an outcome in ``failed``.
     """
     computed = _made_values(resources)
     declarations, records = [], dict[str, ForeignRecord]()
@@ -143,10 +141,7 @@ def _import_problem(row: _Read, records: Container[str], declared: Container[str
 
 
 def _declaration(runtime: Runtime, row: _Read, computed: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the lines that declare a resource; a value that a dependency has made is a reference to it.
-
-    ``computed``: address → text that the provider of that resource has made → the expression that refers to it.
-    """
+    """Return the lines that declare a resource; a value that a dependency has made (``computed``) refers to it."""
     texts: dict[str, str] = {}
     for address in row.resource.dependencies:
         texts |= computed.get(address, {})
@@ -160,8 +155,7 @@ def _declaration(runtime: Runtime, row: _Read, computed: Mapping[str, Mapping[st
 def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
     """Return address of a resource → text that its provider has made → the expression that refers to it.
 
-    Where another resource has that text, the declaration gets the expression, to keep the dependency. Resources with
-    several instances are left out: a dependency does not show which one it means.
+    Resources with several instances are left out: a dependency does not show which one it means.
     """
     instances = Counter(row.resource.config_address for row in resources)
     return {

@@ -105,9 +105,8 @@ def _digest(content: str) -> str:
 
 def rows_section(title: str, rows: Sequence[PageRow], anchors: Mapping[str, str], *, opened: bool = False) -> Section:
     """Return a section of rows; ``anchors``: reference → id of its row, for links. ``opened``: with their details."""
-    return Section(
-        title, chunked([_row(row, anchors.get(row.reference, ""), opened=opened) for row in rows]), len(rows)
-    )
+    body = chunked([_row(row, anchors.get(row.reference, ""), opened=opened) for row in rows])
+    return Section(title, body, len(rows))
 
 
 def chunked(rows: Sequence[str]) -> str:

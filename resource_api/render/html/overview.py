@@ -1,7 +1,6 @@
 """Render the overviews of many hosts as one HTML page: a map of all, hosts that need attention, and each host.
 
-Equal failures, drift and changes of hosts are one row. All times of a host are by its own clock. ``anchors``: name of a
-host → id of its line on the page.
+All times of a host are by its own clock. ``anchors``: name of a host → id of its line on the page.
 """
 
 from __future__ import annotations
@@ -116,11 +115,8 @@ class _View:
 
     def silent(self) -> Section:
         """Return the section of hosts without a run in the period; those with last runs of equal age are one row."""
-        by_age = _grouped(
-            (_age_of_last_run(host.overview), host.name)
-            for host in self._hosts
-            if host.status == "silent" and host.overview
-        )
+        silent = [(host.name, overview) for host, overview in self._answered() if host.status == "silent"]
+        by_age = _grouped((_age_of_last_run(overview), name) for name, overview in silent)
         rows = [self._row(age or "no run is recorded", _SIGNS["silent"], names) for age, names in by_age]
         return self._section("Without a run", rows, sum(len(names) for _, names in by_age))
 
@@ -145,11 +141,8 @@ class _View:
 
     def drift(self) -> Section:
         """Return the section of drifted resources, each with its hosts, those with most hosts first."""
-        by_reference = _grouped(
-            (drift["reference"], (host.name, drift))
-            for host, overview in self._answered()
-            for drift in overview["drift"]
-        )
+        drifted = [(host.name, drift) for host, overview in self._answered() for drift in overview["drift"]]
+        by_reference = _grouped((drift["reference"], (name, drift)) for name, drift in drifted)
         rows = []
         for reference, drifts in by_reference:
             attributes = list(dict.fromkeys(name for _, drift in drifts for name in drift["attributes"]))[:_NAMED]
@@ -181,11 +174,9 @@ class _View:
 
     def slow(self) -> Section:
         """Return the section with a table of the longest calls of providers on any host."""
-        calls = [(call, host) for host, overview in self._answered() for call in overview["slow"]]
-        slowest = nlargest(_SLOWEST, calls, key=lambda item: item[0]["seconds"])
-        rows = (
-            [duration(call["seconds"]), link(host.name, self._anchors), e(call_text(call))] for call, host in slowest
-        )
+        calls = [(host.name, call) for host, overview in self._answered() for call in overview["slow"]]
+        slowest = nlargest(_SLOWEST, calls, key=lambda pair: pair[1]["seconds"])
+        rows = ([duration(call["seconds"]), link(name, self._anchors), e(call_text(call))] for name, call in slowest)
         return Section("Slow calls", table(("took", "host", "call"), rows, numbers=1), len(slowest))
 
     def _answered(self) -> Iterator[tuple[HostOverview, OverviewJson]]:
@@ -288,9 +279,8 @@ def _details(overview: OverviewJson) -> str:
     failed = f", {overview['failed_runs']:,} failed" if overview["failed_runs"] else ""
     parts.append(_fact("runs", f"{overview['runs']:,}{failed}, {counted(overview['changes'], 'change')}"))
     if (last := overview["last"]) is not None:
-        parts.append(
-            _fact("last run", f"{time_of(last['ended'])} UTC: {run_summary(last)}, {duration(last['seconds'])}")
-        )
+        took = duration(last["seconds"])
+        parts.append(_fact("last run", f"{time_of(last['ended'])} UTC: {run_summary(last)}, {took}"))
     if (change := overview["last_change"]) is not None:
         time_text = f"{time_of(change['ended'])} UTC"
         parts.append(_fact("last change", f"{time_text}: {run_summary(change)}", _change_lines(change)))
