@@ -115,10 +115,7 @@ def text_diff(
 
 
 def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
-    """Return the line of a log event, with its change made readable.
-
-    Long values in it are cut; the diff of a text, of at most ``most`` lines, is under it.
-    """
+    """Return the line of a log event with its long values cut, and under it the diff of a changed text."""
     text, under = event.text, list[str]()
     if event.change is not None and is_text_change(event.change):
         under = [f"  {line}" for line in text_diff(event.change, style, most=most)]

@@ -151,10 +151,7 @@ def summary(definition: Definition) -> str:
 
 
 def ordered(definition: Definition | FunctionPage) -> list[tuple[str, Attribute]]:
-    """Return the attributes in the order of a page: namevars, ``ensure``, other properties, the rest by kind.
-
-    The names are those in manifests.
-    """
+    """Return the attributes by their names in manifests: namevars, ``ensure``, other properties, the rest by kind."""
     pairs = list(definition.attributes.items())
     if isinstance(definition, FunctionPage):
         return pairs
@@ -178,10 +175,7 @@ def _facts(attribute: Attribute, noun: str) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type, without ``Optional``, in its author's words (``must_be``), if any.
-
-    With ``expressions`` the words are followed by the data type, regular expressions included.
-    """
+    """Return a data type in its author's words (``must_be``), if any; ``expressions``: with the data type too."""
     whole = attribute.datatype
     datatype = whole.parts[0] if whole.kind == "Optional" and whole.parts else whole
     if not attribute.must_be:
@@ -274,10 +268,7 @@ def _type_sections(
 
 
 def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the sections of the features and of the versions.
-
-    Unless ``explained``, features are names only, and the usual schema version 1 is no section.
-    """
+    """Yield the sections of the features, without meanings unless they are ``explained``, and of the versions."""
     items = [[words] for words in features(definition)] if explained else _short_capabilities(definition)
     if items and definition.attributes:
         yield "Features", items
@@ -362,10 +353,7 @@ def relationships(definition: TypeDefinition) -> list[Item]:
 
 
 def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the types and titles of one kind of relationship; titles that a function computes are an ellipsis.
-
-    ``types``: type → title, function, or a list of them.
-    """
+    """Yield the types and titles of one kind of relationship; titles that a function computes are an ellipsis."""
     for type_name, titles in types.items():
         for title in [titles] if isinstance(titles, str) or callable(titles) else titles:
             yield type_name, "..." if callable(title) else title

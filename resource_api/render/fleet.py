@@ -49,10 +49,7 @@ def hosts_of(number: int) -> str:
 
 
 def group(names: Sequence[str], number: int, lines: Iterable[str], style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of a group of hosts with equal results: their names, of many only the first, and the result.
-
-    ``names``: folded, such as ``web[1:3]``. ``number``: of the hosts. ``lines``: the result.
-    """
+    """Yield the names of the hosts with an equal result, folded as in ``web[1:3]`` and cut, and its lines."""
     labels, room = list[str](), _WIDEST
     for name in names:
         labels.append(escape(name if len(name) <= room else f"{name[:room]}…"))

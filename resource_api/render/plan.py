@@ -95,10 +95,7 @@ class PlanDocument(NamedTuple):
 
 
 def lines(plan: ExecutionPlan, style: Style = PLAIN, *, verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of a plan.
-
-    ``verbose``: also of resources in sync that a step before them may change, and of omitted declarations.
-    """
+    """Yield the lines of a plan; ``verbose``: also resources that a step may change, and omitted declarations."""
     steps = _step_documents(plan, plan.may_change() if verbose else {})
     document = PlanDocument(steps, plan.summary, plan.drift, plan.output_changes)
     outputs, handlers = plan.catalog.scope.stack_outputs, plan.failure_sources()

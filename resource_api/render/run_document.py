@@ -47,10 +47,7 @@ class StepGroup(NamedTuple):
 
 
 def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, object], mask: Mask) -> str:
-    """Return the compact form of a run as JSON; ``run_fields`` is its line of the history.
-
-    Every secret in it is ``<sensitive>``; ``mask`` finds secrets inside other texts.
-    """
+    """Return the compact form of a run as JSON, without secrets; ``run_fields``: its line of the history."""
     document = {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,

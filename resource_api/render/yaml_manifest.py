@@ -104,10 +104,7 @@ def _resource(
 def _shown_values(
     definition: TypeDefinition, attributes: Sequence[tuple[str, Attribute]], title: str, row: Mapping[str, object]
 ) -> Iterator[tuple[str, Attribute, object]]:
-    """Yield the attributes of a resource that have a value to show.
-
-    Secrets, and a namevar that is the title alone, are left out, and parameters: they only control changes.
-    """
+    """Yield the attributes to declare: no secrets, no parameters, no namevar that is the title alone."""
     implied = title if len(definition.namevars) == 1 else None
     for name, attribute in attributes:
         value = row.get(name)

@@ -137,10 +137,7 @@ def list_inputs(
 
 
 def _location(manifest: Manifest, name: str, located: Mapping[str, LocatedValue]) -> str:
-    """Return, for display, the location of an input's value, such as ``site.yaml:3 (default)``; "" without a value.
-
-    ``located``: input → its given value, with the position.
-    """
+    """Return the location of an input's value, such as ``site.yaml:3 (default)``, or "" without a value."""
     if name in located:
         return str(located[name])
     declared = manifest.inputs[name]
@@ -222,10 +219,7 @@ def history(call: Call) -> list[dict[str, Any]]:
 
 
 def run(call: Call) -> RunJson | OverviewJson:
-    """Return the document of the recorded run that ``run`` among the options names.
-
-    With ``since``, a number of seconds, return the overview of the runs of that time until now.
-    """
+    """Return the document of the run that the options name; with ``since`` the overview of that many seconds."""
     store, options = call.runtime.store, call.options
     if (seconds := options.get("since")) is None:
         return recorded_stack.Runs(store, recorded_stack.all_selected(store, options)).document(options.get("run"))

@@ -198,10 +198,7 @@ def _default_provider(type_name: str, manifest: Manifest) -> str:
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:
-    """Return merged attribute → the members that resources of a provider declare in a manifest.
-
-    A generated manifest declares only these: the other members are not compared, as the system made them.
-    """
+    """Return merged attribute → its members that resources of a provider declare: only these are compared."""
     declared: dict[str, set[str]] = {}
     for resource in manifest.resources if definition.merged else ():
         if resource.type == definition.name and (resource.meta.get("provider") or resource.type) == provider:

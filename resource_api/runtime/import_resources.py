@@ -157,10 +157,7 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
 
 
 def _read_entries(entries: Sequence[Entry], snapshot: Snapshot, name: str | None) -> dict[int, _Reading]:
-    """Read the resources to import; return entry's index → the result.
-
-    ``name``: of the only one, unless None; where its type imports by ids, its id in its own system.
-    """
+    """Read the resources to import; return entry's index → the result; ``name``: of the only one, or its id."""
     by_instance: dict[str, list[Entry]] = {}
     stated: dict[str, dict[Name, str]] = {}
     for entry in entries:
@@ -279,10 +276,7 @@ def _imported_record(
     state: StackState,
     providers: ProviderPool,
 ) -> Record:
-    """Return the record of an imported resource.
-
-    Declared values that differ from ``row`` are not recorded: the next plan shows them as changes, not as drift.
-    """
+    """Return the record of a resource; declared values that differ from ``row`` are changes of the next plan."""
     hidden = {*entry.definition.write_only, *entry.ephemeral, *entry.pending}
     should = seal_secrets({key: value for key, value in entry.should.items() if key not in hidden}, state.salt)
     record = Record(

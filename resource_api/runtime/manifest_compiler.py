@@ -97,10 +97,7 @@ class ManifestCompiler:
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        """Return the catalog of a manifest's providers, or an empty one where they have problems, which are logged.
-
-        Recorded configurations are used then.
-        """
+        """Return the catalog of a manifest's providers, an empty one where they have problems, which are logged."""
         input_values(manifest, inputs)  # raises UsageError for a secret from the command line, needed or not
         # Empty of everything that refers to resources, or would be an error without them.
         frame = manifest._replace(

@@ -78,10 +78,7 @@ class PolicyEvaluator:
         return "; ".join(errors)
 
     def check_plan(self, planned: ExecutionPlan) -> ExecutionPlan:
-        """Check a plan by the policies; return it with the forbidden steps failed.
-
-        Raise ``ResourceError`` for a plan that is forbidden as a whole and has no acting step to fail.
-        """
+        """Return a plan with the forbidden steps failed. Raise ``ResourceError`` where no step could be failed."""
         state = planned.prior.state
         policy_plan = PolicyPlan(state.project, state.stack, tuple(map(_policy_step, planned.steps)), planned.complete)
         problems = [

@@ -116,10 +116,7 @@ def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: 
 
 
 def _report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
-    """Log resources that other stacks record too, the readers of removed outputs, and a new stack.
-
-    Nothing is logged for the first stack of a store.
-    """
+    """Log resources that other stacks record too, the readers of removed outputs, and that a stack is new."""
     state = plan.prior.state
     if not (stacks := store.stacks()):
         return
@@ -136,10 +133,7 @@ def _report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
 
 
 def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
-    """Yield the steps whose resource another stack might record too: those that change it or first record it.
-
-    At level info all others are included. Imperative and missing resources are left out.
-    """
+    """Yield the steps whose resource another stack may record too; below level info, only those that act."""
     every = log.enabled("info")
     for step in plan.steps:
         is_thing = "imperative" not in step.definition.features and (exists(step.is_) or exists(step.should))

@@ -164,10 +164,7 @@ class Planning:
         return self._policies.check_plan(plan) if self._policies else plan
 
     def _match(self, catalog: Catalog, state: StackState) -> tuple[Catalog, Prior, purging.Purging | None]:
-        """Configure the providers and match the catalog with the state; return both with the orphans of ``purge``.
-
-        These are added before resources are observed, so that they are planned like other ones.
-        """
+        """Configure the providers; return the catalog and its match with the state, with the orphans of ``purge``."""
         options, providers = self.options, self._providers
         if options.partial or options.replace:
             targets.check_stacks(options, state)
@@ -276,10 +273,7 @@ def _acts(step: Step) -> bool:
 def planned(
     environment: RunEnvironment, options: Options, make: Callable[[Planning], planner.ExecutionPlan], run: str = ""
 ) -> Iterator[tuple[Plan, Snapshot]]:
-    """Yield the plan that ``make`` returns and the rows that were read for it; close the providers at the end.
-
-    ``run``: the id of the run that will execute it and locks its stack, or "".
-    """
+    """Yield the plan that ``make`` returns and the rows read for it; ``run``: the id of its run, which locks, or ""."""
     environment.run.derived = None  # of the former run
     bound = environment.log.bind(stack=environment.stack, **({"run": run} if run else {}))
     with bound, ProviderPool(environment.registry, environment.run) as providers:

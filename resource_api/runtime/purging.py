@@ -94,10 +94,7 @@ class Purging:
         return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
-        """Return name → row of the existing resources that a rule includes; a type that cannot be listed yet has none.
-
-        Raise ``ManifestError`` for one that never can.
-        """
+        """Return name → row of the resources that a rule includes. Raise ``ManifestError`` if they are never listed."""
         definition = rule.definition
         if self._deferred.contains(definition.instance):
             self._unlisted.append((rule, "its provider is not configured yet"))

@@ -122,10 +122,7 @@ def selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION)
 
 
 def all_selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION) -> Sequence[StackName]:
-    """Return the stack of ``--project``, or the stacks of that name of all projects. Raise ``UsageError`` for none.
-
-    ``advice``: the end of the message about a stack that is not recorded.
-    """
+    """Return the stack of ``--project``, or those of all projects. Raise ``UsageError`` for none, with ``advice``."""
     stack, project = settings.get("stack") or "default", settings.get("project")
     recorded = store.stacks()
     if project is not None:

@@ -169,10 +169,7 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
 
 
 def validated(document: object, path: str) -> PlanJson:
-    """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it.
-
-    Fields that an older version did not have are empty, or 0.
-    """
+    """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it."""
     if isinstance(document, dict):
         document = {"output_changes": {}, "unknown": [], **document}
         if isinstance(summary := document.get("summary"), dict):
@@ -349,10 +346,7 @@ def manifest_path(saved: PlanJson) -> str:
 
 
 def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
-    """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values no plan has.
-
-    ``verbose``: with the resources in sync that are read again after a step.
-    """
+    """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values that no plan has."""
     # A text that is no reference, or no encoded value.
     with errors_as(partial(_not_as_saved, path), (LookupError, TypeError, ValueError)):
         return PlanDocument(
@@ -413,10 +407,7 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
 
 
 def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
-    """Return a step of a saved plan in the form in which plans are rendered.
-
-    Without a ``definition``, of an unknown type, it is shown as it was saved.
-    """
+    """Return a step of a saved plan in the form in which plans are rendered; ``definition``: of a known type."""
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
     changes, parameters = [_difference(row, saved) for row in saved["changes"]], {}

@@ -128,10 +128,7 @@ def _declarations(
 
 
 def _import_problem(row: _Read, records: Container[str], declared: Container[str]) -> str:
-    """Return the reason that a resource cannot be imported, or "".
-
-    ``records``: the references of the resources before it; ``declared``: those that the manifest has.
-    """
+    """Return the reason that a resource cannot be imported, or ""; ``records``: the references before it."""
     if row.reference in records:
         return "is there twice; rename one with 'tofu state mv'"
     secrets = [name for name, value in declared_values(row.fields, row.values).items() if is_secret(value)]

@@ -31,10 +31,7 @@ _MODE: Final = 0o644
 
 
 def programs(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Sequence[ProviderProgram]:
-    """Return the programs of a manifest's providers. Raise ``ManifestError`` for one not found.
-
-    A program that other users can change is refused, as their code would run here (``CodeTrust``).
-    """
+    """Return the programs of a manifest's providers. Raise ``ManifestError`` for one not found, or not trusted."""
     return find_all(_manifest(environment, source, inputs), environment.registry.trust.open, os.environ)
 
 

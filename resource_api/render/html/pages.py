@@ -356,10 +356,7 @@ _LEGEND: Final = (
 
 
 def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
-    """Yield groups of indices of calls, each group one bar of a timeline of ``end`` seconds.
-
-    Successive calls of one worker share a bar while it is too narrow to be seen: there may be thousands.
-    """
+    """Yield the indices of the calls of each bar; while too narrow to be seen, calls of a worker share a bar."""
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
     for number in order:
@@ -377,10 +374,7 @@ def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
 def _bar(
     group: Sequence[int], calls: Sequence[CallJson], kinds: Mapping[int, str], end: float, anchors: Mapping[str, str]
 ) -> str:
-    """Return a bar of the timeline, for the calls at ``group``, linked to the row of its first resource.
-
-    ``kinds``: index → CSS class ``failed`` or ``path``. ``end``: seconds of the whole timeline.
-    """
+    """Return a bar of a timeline of ``end`` seconds, linked to its first resource; ``kinds``: index → CSS class."""
     first, last = calls[group[0]], calls[group[-1]]
     seconds = last["started"] + last["seconds"] - first["started"]
     # "failed" comes before "path", and that before neither.
