@@ -89,9 +89,11 @@ def _recorded_value(runtime: Runtime, catalog: Catalog, path: ExpressionPath) ->
     state = runtime.store.load(runtime.name(catalog))
     declared = catalog.find(path.root)
     record = state.records.get(declared.key) if declared is not None else None
-    record = record or next((row for row in state.records.values() if row.reference == path.root), None)
     if record is None:
-        raise ValueError(f"{path}: {recorded_stack.no_record(state, path.root)}")
+        undeclared = [row for row in state.records.values() if row.reference == path.root]
+        if not undeclared:
+            raise ValueError(f"{path}: {recorded_stack.no_record(state, path.root)}")
+        record = undeclared[0]
     values = {**record.should, **(record.is_ or {})}
     if path.keys[0] not in values:
         raise ValueError(f"{path}: nothing is recorded of '{path.keys[0]}'{hint(path.keys[0], values)}")

@@ -222,11 +222,11 @@ def find_record(state: StackState, text: str) -> Record:
 def _find_named(state: StackState, target: Reference) -> list[Record]:
     """Return the record of a name, then those of replaced resources, not deleted yet. Raise ``UsageError`` for none."""
     records = state.records.values()
-    record = next((candidate for candidate in records if candidate.reference == target), None)
-    record = record or state.records.get((target.type, target.title))
+    matching = [record for record in records if record.reference == target]
+    record = matching[0] if matching else state.records.get((target.type, target.title))
     if record is None:
         raise UsageError(no_record(state, target))
-    return [record, *(candidate for candidate in records if candidate.successor == str(record.reference))]
+    return [record, *(former for former in records if former.successor == str(record.reference))]
 
 
 def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
@@ -238,9 +238,11 @@ def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
     target = parse_reference(text, state)
     name = str(target)
     members = [record for record in state.records.values() if name in reference.enclosing_components(record.parent)]
-    if members or not (begun := [key for key, intent in state.intents.items() if intent.reference == target]):
+    begun = [key for key, intent in state.intents.items() if intent.reference == target]
+    if members or not begun:
         return [record.key for record in members or _find_named(state, target)]
-    return list(dict.fromkeys((*begun, *(key for key, record in state.records.items() if record.reference == target))))
+    recorded = [key for key, record in state.records.items() if record.reference == target]
+    return list(dict.fromkeys((*begun, *recorded)))
 
 
 def parse_reference(text: str, state: StackState) -> Reference:

@@ -133,12 +133,14 @@ def read_types(
         name = definition.name
         try:
             rows, failures = reader.read(name, strict=strict)
-        except (DefinitionError, ProviderError) as error:
-            if isinstance(error, CannotList) and len(definitions) == 1:
+        except CannotList as error:
+            if len(definitions) == 1:
                 raise
-            if isinstance(error, CannotList) and name not in explicit:
+            if name not in explicit:
                 log.write("info", name, f"is left out: {error}", name)
                 continue
+            rows, failures = [], {name: str(error)}
+        except (DefinitionError, ProviderError) as error:
             rows, failures = [], {name: str(error)}
         listed.append((definition, rows))
         _log_failures(log, name, failures)
