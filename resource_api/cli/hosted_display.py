@@ -16,6 +16,7 @@ from resource_api.render import fleet as text
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.render import run_text, table
+from resource_api.render.changes import BOLD
 from resource_api.render.html import overview as overview_page
 from resource_api.render.run_text import HostOverview
 from resource_api.runtime import saved_plan
@@ -300,7 +301,7 @@ class Display:
             if group.more:
                 lines.append("… too many to be shown: resource-api output")
             if number == 0:
-                yield style.paint("Outputs:", text.BOLD)
+                yield style.paint("Outputs:", BOLD)
             yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, style)
 
     def _lines(self, group: HostGroup, *, color: bool = False) -> list[str]:

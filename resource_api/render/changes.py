@@ -68,6 +68,9 @@ class Style(NamedTuple):
         return f"{line[:_BEGINNING]} … {end} ({len(line)} characters)"
 
 
+#: Codes of ECMA-48.
+BOLD: Final = "1"
+RED: Final = "31"
 #: Without colours, with short diffs.
 PLAIN: Final = Style()
 
@@ -82,7 +85,6 @@ def _part(line: str, start: int) -> str:
 SCREEN: Final = 40
 #: The lines of a diff that name the texts.
 _HEADER: Final = 2
-_BOLD: Final = "1"
 _COLORS: Final = {"+": "32", "-": "31", "@": "36"}
 
 
@@ -108,7 +110,7 @@ def text_diff(
         return
     lines = unified(style.mask(is_), style.mask(should), names)
     for number, text in enumerate(lines if style.diff == "full" else islice(lines, most)):
-        color = _COLORS.get(text[0], "") if number >= _HEADER else _BOLD
+        color = _COLORS.get(text[0], "") if number >= _HEADER else BOLD
         yield style.paint(escape_lines(style.cut(text)), color)
     if more := sum(1 for _ in lines):
         yield f"… {counted(more, 'more line')}{advice}"

@@ -147,9 +147,6 @@ def summary(definition: Definition) -> str:
     return escape(re.split(r"(?<=[.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0])
 
 
-# Shared by the forms
-
-
 def ordered(definition: Definition | FunctionPage) -> list[tuple[str, Attribute]]:
     """Return the attributes by their names in manifests: namevars, ``ensure``, other properties, the rest by kind."""
     pairs = list(definition.attributes.items())
@@ -370,9 +367,6 @@ def _blocks(docs: str) -> list[list[str]]:
     return [block.splitlines() for block in re.split(r"\n\s*\n", escape_lines(_cleaned(docs))) if block.strip()]
 
 
-# As text
-
-
 def text(
     definition: Definition | FunctionPage,
     width: int = COLUMNS,
@@ -440,9 +434,6 @@ def _wrapped_paragraphs(docs: str, width: int, margin: str) -> list[str]:
     return lines
 
 
-# As Markdown
-
-
 def markdown(
     definition: Definition | FunctionPage,
     providers: Sequence[Suitability] = (),
@@ -491,9 +482,6 @@ def _markdown_blocks(docs: str) -> Iterator[str]:
             yield f"```yaml\n{textwrap.dedent(chr(10).join(block))}\n```"
         else:
             yield re.sub(r"(`[^`]*`)|<", lambda match: match[1] or "&lt;", "\n".join(block))
-
-
-# As data
 
 
 def document(

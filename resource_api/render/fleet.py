@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.text import escape, escape_lines, rough_duration
 from resource_api.render import run_text, text
-from resource_api.render.changes import PLAIN, Style
+from resource_api.render.changes import BOLD, PLAIN, RED, Style
 from resource_api.render.plan import left_out_lines
 from resource_api.system.log import render_line
 
@@ -39,8 +39,6 @@ _RARE: Final = frozenset({"refused"})
 _WIDEST: Final = 400
 #: Characters of names in the line of progress.
 _NAMES: Final = 30
-_RED: Final = "31"
-BOLD: Final = "1"
 
 
 def hosts_of(number: int) -> str:
@@ -63,7 +61,7 @@ def group(names: Sequence[str], number: int, lines: Iterable[str], style: Style 
 
 def error(reason: str, style: Style = PLAIN) -> str:
     """Return the line of a host, or a group, that was unreachable, refused, or failed as a whole."""
-    return style.paint(f"Error: {escape(reason)}", _RED)
+    return style.paint(f"Error: {escape(reason)}", RED)
 
 
 def document_lines(document: Mapping[str, object], *, color: bool = False) -> Iterator[str]:

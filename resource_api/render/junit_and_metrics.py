@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 #: Characters that XML 1.0 cannot contain in any form and that ``escape_lines`` leaves.
 _NO_XML: Final = re.compile("[\ufffe\uffff]")
-_PREFIX: Final = "resource_api"
 #: Counts of a summary that are no changes.
 _UNCHANGED: Final = frozenset(("unchanged", "failed", "skipped"))
 #: The results of looking for the newest version of an agent's source.
@@ -147,7 +146,7 @@ def _agent_gauges(agent: Mapping[str, Any]) -> Iterator[_Gauge]:
 
 def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
     """Yield the lines of a gauge in Prometheus' text format; ``labels``: those of every gauge, name → text."""
-    name = f"{_PREFIX}_{gauge.name}"
+    name = f"resource_api_{gauge.name}"
     yield f"# HELP {name} {gauge.description}"
     yield f"# TYPE {name} gauge"
     for text, value in (gauge.value if isinstance(gauge.value, dict) else {"": gauge.value}).items():

@@ -16,7 +16,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import escape, show_first
 from resource_api.model.values.values import Sensitive, is_secret, is_unknown, same_value
 from resource_api.plan.targets import matching
-from resource_api.render.changes import PLAIN, SCREEN, Style, count_lines, text_diff
+from resource_api.render.changes import BOLD, PLAIN, RED, SCREEN, Style, count_lines, text_diff
 from resource_api.render.text import plan_summary
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 #: Colours that can be read on a dark and on a light ground; only the sign of a step has one.
 _COLORS: Final = {"+": "32", "~": "33", "-": "31", "-/+": "35", "+/-": "35", "<=": "36", ">": "36", "!": "36"}
-_BOLD: Final = "1"
-_RED: Final = "31"
 #: The sign of a step that cannot be planned; ``!`` is a refresh.
 FAILED: Final = "✗"
 _MARGIN: Final = "    "
@@ -116,7 +114,7 @@ def document_lines(document: PlanDocument, style: Style = PLAIN) -> Iterator[str
     yield from left_out_lines(document.left_out)
     for stack, name in document.stack_outputs:
         yield f"Uses the output {name} of stack {stack}."
-    yield style.paint(plan_summary(document.summary), _BOLD)
+    yield style.paint(plan_summary(document.summary), BOLD)
 
 
 def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -138,7 +136,7 @@ def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
             drifts[step.reference] = remaining
             yield _step_lines(step._replace(drifted=True), style)
     for name, handled in document.failure_handlers:
-        yield [f"? {style.paint(escape(name), _BOLD)} (only if {' or '.join(map(escape, handled))} fails)"]
+        yield [f"? {style.paint(escape(name), BOLD)} (only if {' or '.join(map(escape, handled))} fails)"]
     yield from (list(_drift(drift, style)) for drift in drifts.values() if drift is not None)
     if document.output_changes:
         yield list(_outputs(document.output_changes, style))
@@ -226,10 +224,10 @@ def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
     """Return the lines of a step: its symbol, reference and notes, then its values."""
     reference = escape(step.reference)
     if step.error:
-        return [style.paint(f"{FAILED} {reference}: {escape(step.error)}", _RED)]
+        return [style.paint(f"{FAILED} {reference}: {escape(step.error)}", RED)]
     symbol = "+/-" if step.action is Action.REPLACE and step.create_first else step.action.symbol
     notes = "; ".join(_notes(step))
-    head = f"{style.paint(symbol, _COLORS.get(symbol, ''))} {style.paint(reference, _BOLD)}"
+    head = f"{style.paint(symbol, _COLORS.get(symbol, ''))} {style.paint(reference, BOLD)}"
     return [f"{head} ({notes})" if notes else head, *_details(step, style)]
 
 

@@ -13,7 +13,7 @@ from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.text import counted, escape, rough_duration, show_attribute
 from resource_api.render import text
-from resource_api.render.changes import PLAIN, Style, count_lines, text_diff
+from resource_api.render.changes import BOLD, PLAIN, RED, Style, count_lines, text_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,12 +62,12 @@ def run(document: RunJson, style: Style = PLAIN) -> Iterator[str]:
         steps = [step for step in document["steps"] if step["status"] == status]
         if steps:
             yield ""
-            yield style.paint(f"{title}: {len(steps)}", "1")
+            yield style.paint(f"{title}: {len(steps)}", BOLD)
             for step in steps:
                 yield from _step(step, style)
     if document["drift"]:
         yield ""
-        yield style.paint(f"Drifted before this run: {len(document['drift'])}", "1")
+        yield style.paint(f"Drifted before this run: {len(document['drift'])}", BOLD)
         yield from (_drift(drift, style) for drift in document["drift"])
     yield from _critical_path(document, style)
 
@@ -81,7 +81,7 @@ def _drift(drift: DriftJson, style: Style) -> str:
 def _step(step: RunStepJson, style: Style) -> Iterator[str]:
     """Yield the lines of a step of a recorded run: its error and position, then its changes unless it was skipped."""
     symbol = Action[step["action"].upper()].symbol
-    code = "31" if step["status"] == "failed" else ""
+    code = RED if step["status"] == "failed" else ""
     end = f": {escape(step['error'])}" if step["error"] else ""
     position = f" ({escape(step['file'])}:{step['line']})" if step["file"] else ""
     yield style.paint(f"  {symbol} {escape(step['reference'])}{end}{position}", code)
@@ -110,7 +110,7 @@ def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
         return
     seconds = sum(call["seconds"] for call in calls)
     yield ""
-    yield style.paint(f"Longest chain of calls: {duration(seconds)} of {duration(document['seconds'] or 0)}", "1")
+    yield style.paint(f"Longest chain of calls: {duration(seconds)} of {duration(document['seconds'] or 0)}", BOLD)
     yield from (f"  {duration(call['seconds']):>8}  {call_text(call)}" for call in longest)
     if len(calls) > _CALLS:
         yield f"  and {len(calls) - _CALLS} shorter ones"

@@ -270,11 +270,7 @@ def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
 
 
 def _imported_record(
-    catalog: Catalog,
-    entry: Entry,
-    row: Mapping[str, object],
-    state: StackState,
-    providers: ProviderPool,
+    catalog: Catalog, entry: Entry, row: Mapping[str, object], state: StackState, providers: ProviderPool
 ) -> Record:
     """Return the record of a resource; declared values that differ from ``row`` are changes of the next plan."""
     hidden = {*entry.definition.write_only, *entry.ephemeral, *entry.pending}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.manifest import yaml_reader
 from resource_api.manifest.read import read_file
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from resource_api.runtime.runtime import Runtime
     from resource_api.terraform.family import Family
     from resource_api.terraform.state_file import StateFile, StateResource
-
-#: The ends of the names of manifests that can be written.
-_YAML: Final = (".yaml", ".yml")
 
 
 class _Read(NamedTuple):
@@ -164,7 +161,7 @@ def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
 
 def _write(path: str, declarations: Sequence[Sequence[str]]) -> None:
     """Write the declarations into the manifest. Raise ``UsageError``."""
-    if not path.endswith(_YAML):
+    if not path.endswith((".yaml", ".yml")):
         raise UsageError(f"{path}: declarations are written as YAML; name a manifest that ends in .yaml")
     with errors_as(UsageError, (OSError, ValueError, ManifestError), f"{path} cannot be written: "):
         raw, _ = read_file(path)

@@ -6,7 +6,7 @@ Needs the extra ``terraform``; imported by the command ``providers`` alone.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import UsageError
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.terraform.packages import ProviderAddress
     from resource_api.terraform.programs import ProviderProgram
-
-#: The mode of a new lock file.
-_MODE: Final = 0o644
 
 
 def programs(environment: RunEnvironment, source: Source, inputs: Mapping[str, object]) -> Sequence[ProviderProgram]:
@@ -59,7 +56,7 @@ def lock(
             hashes = {packages.package_hash(program.directory)}
             hashes |= set(former.hashes if former.version == program.version else ())
             providers[program.address] = LockedProvider(program.version, sorted(hashes))
-    files.write_output(path, packages.lock_text(providers).encode(), _MODE)
+    files.write_output(path, packages.lock_text(providers).encode(), 0o644)
     return path, providers
 
 

@@ -100,9 +100,6 @@ def _digest(content: str) -> str:
     return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-# Sections
-
-
 def rows_section(title: str, rows: Sequence[PageRow], anchors: Mapping[str, str], *, opened: bool = False) -> Section:
     """Return a section of rows; ``anchors``: reference → id of its row, for links. ``opened``: with their details."""
     body = chunked([_row(row, anchors.get(row.reference, ""), opened=opened) for row in rows])

@@ -241,9 +241,6 @@ def _note(host: HostOverview) -> str:
     return ", ".join(filter(None, (STATUSES[host.status], host.overview and _age_of_last_run(host.overview))))
 
 
-# The list of hosts
-
-
 def _rows(hosts: Sequence[HostOverview], anchors: Mapping[str, str]) -> str:
     """Return the list of all hosts in columns under a heading."""
     head = "".join(f"<span>{e(title)}</span>" for title in _COLUMNS)

@@ -78,9 +78,6 @@ _WITH_VALUES: Final = frozenset({"create", "replace", "run"})
 _WHOLE: Final = frozenset({"create", "delete", "forget"})
 
 
-# Changes
-
-
 def changes(documents: Iterable[ChangeJson], diff_lines: int) -> str:
     """Return the HTML of a step's changes, a paragraph for each attribute; ``diff_lines``: the most lines of a diff."""
     return "".join(
@@ -120,9 +117,6 @@ def _diff_limit(document: PlanJson | RunJson) -> int:
     count = sum(len(row["changes"]) for row in (*document["steps"], *document["drift"]))
     most, least = _LINES
     return max(least, min(most, _ALL_LINES // max(1, count)))
-
-
-# A run
 
 
 def run(document: RunJson) -> str:
@@ -234,9 +228,6 @@ def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], anc
     """Return the section with a table of notifying and notified resources; ``titles``: of its two columns."""
     rows = ([link(pair["from"], anchors), link(pair["to"], anchors)] for pair in pairs)
     return Section("Notifications", table(titles, rows), len(pairs))
-
-
-# A plan
 
 
 def plan(document: PlanJson) -> str:
@@ -468,9 +459,6 @@ def _findings(title: str, findings: Sequence[FindingJson], anchors: Mapping[str,
     """Return a section with a table of resources, such as those not rehearsed, each with the reason."""
     rows = ([link(finding["reference"], anchors), e(finding["text"]) + _place(finding)] for finding in findings)
     return Section(title, table(("resource", "why, or what would change"), rows), len(findings))
-
-
-# Side effects
 
 
 def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Section:
