@@ -85,15 +85,13 @@ def _resource(
         lines.append(f"    provider: {key_text(provider)}")
     for name, attribute, value in _shown_values(definition, attributes, title, row):
         spelt = definition.spelling(name)
-        if attribute.kind == "read_only" or _holds_content(value):
-            comments.append(f"    # {spelt}: {_comment(value)}")
-        elif reason := _value_problem(value):
-            comments.append(f"    # {spelt} is left out: {reason}")
+        if remark := _remark(attribute, value):
+            comments.append(f"    # {spelt}{remark}")
         elif isinstance(value, dict) and name in declared:
             own = {key: member for key, member in value.items() if key in declared[name]}
             lines += entry(spelt, literal(own), "    ")
-            undeclared = {key: member for key, member in value.items() if key not in own}
-            comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared.items()]
+            undeclared = ((key, member) for key, member in value.items() if key not in own)
+            comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared]
         else:
             lines += entry(spelt, literal(value), "    ")
     yield f"  {key_text(str(literal(str(Reference(definition.name, title)))))}:{'' if lines else ' {}'}"
@@ -113,9 +111,13 @@ def _shown_values(
             yield name, attribute, value
 
 
-def _holds_content(value: object) -> bool:
-    """Return whether a value is or contains an asset or archive, of which only the digest is known."""
-    return any(isinstance(part, Content) for _, part in leaves(value))
+def _remark(attribute: Attribute, value: object) -> str:
+    """Return the comment on a value that cannot be declared: the value, or the reason; "" for any other value."""
+    # Of an asset or an archive only the digest is known.
+    if attribute.kind == "read_only" or any(isinstance(part, Content) for _, part in leaves(value)):
+        return f": {_comment(value)}"
+    reason = _value_problem(value)
+    return f" is left out: {reason}" if reason else ""
 
 
 def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, object]) -> str:
