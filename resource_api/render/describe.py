@@ -192,13 +192,13 @@ def _alternatives(datatype: DataType, must_be: str) -> str:
 
     Return "" for a data type that ``must_be``, the author's words, describes only in part, such as a hash.
     """
-    leaves = datatype.leaves
-    scalars = [leaf for leaf in leaves if leaf.kind != "Array"]
+    scalars = [leaf for leaf in datatype.leaves if leaf.kind != "Array"]
+    arrays = [leaf for leaf in datatype.leaves if leaf.kind == "Array"]
     kinds = {leaf.kind for leaf in scalars}
     if datatype.sensitive or "Pattern" not in kinds or kinds & {"Hash", "Struct"}:
         return ""
     words = must_be if "Boolean" in kinds else messages.alternatives(scalars, must_be)
-    elements = {leaf.text for kind in leaves if kind.kind == "Array" for leaf in kind.parts[0].leaves}
+    elements = {leaf.text for array in arrays for leaf in array.parts[0].leaves}
     if not elements <= {leaf.text for leaf in scalars}:
         return ""
     return f"{words}, or a list of them" if elements else words

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from resource_api.model.action import Action
@@ -76,19 +77,14 @@ def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
         for operation in provider_call.operations
     }
 
-    groups: list[tuple[int | None, list[StepReport]]] = []
-    last: tuple[object, ...] = ()
-    for report_step in report.steps:
-        step, call = report_step.step, call_of.get(report_step.step.entry.index)
-        shared = (report_step.action, report_step.status, report_step.changes, report_step.error, step.corrective, call)
-        if shared != last:
-            last = shared
-            groups.append((call, []))
-        groups[-1][1].append(report_step)
-    return [_group(call, steps, mask) for call, steps in groups]
+    def outcome(row: StepReport) -> tuple[Any, ...]:
+        call = call_of.get(row.step.entry.index)
+        return row.action, row.status, row.changes, row.error, row.step.corrective, call
+
+    return [_group(list(steps), call, mask) for (*_, call), steps in groupby(report.steps, key=outcome)]
 
 
-def _group(call: int | None, steps: Sequence[StepReport], mask: Mask) -> StepGroup:
+def _group(steps: Sequence[StepReport], call: int | None, mask: Mask) -> StepGroup:
     """Return the group of steps with their common outcome, without secrets; ``call``: index of their call."""
     last = steps[-1]
     concealed = (conceal_difference(last.step.definition, change) for change in last.changes)

@@ -201,11 +201,12 @@ def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: 
     """Return merged attribute → its members that resources of a provider declare: only these are compared."""
     declared: dict[str, set[str]] = {}
     for resource in manifest.resources if definition.merged else ():
-        if resource.type == definition.name and (resource.meta.get("provider") or resource.type) == provider:
-            values = {**manifest.defaults.get(resource.file, {}).get(resource.type, {}), **resource.attributes}
-            for name in definition.merged:
-                if isinstance(members := values.get(name), Mapping):
-                    declared.setdefault(name, set()).update(members)
+        if resource.type != definition.name or (resource.meta.get("provider") or resource.type) != provider:
+            continue
+        values = {**manifest.defaults.get(resource.file, {}).get(resource.type, {}), **resource.attributes}
+        for name in definition.merged:
+            if isinstance(members := values.get(name), Mapping):
+                declared.setdefault(name, set()).update(members)
     return declared
 
 

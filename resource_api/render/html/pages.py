@@ -325,9 +325,9 @@ def _timeline(document: RunJson, anchors: Mapping[str, str]) -> list[Section]:
     end = max(call["started"] + call["seconds"] for call in calls) or 1e-6
     # Index of a call → its CSS class; a failed call of the longest chain is drawn as failed.
     kinds = dict.fromkeys(document["critical_path"], "path")
-    kinds |= {
-        step["call"]: "failed" for step in document["steps"] if step["status"] == "failed" and step["call"] is not None
-    }
+    for step in document["steps"]:
+        if step["status"] == "failed" and step["call"] is not None:
+            kinds[step["call"]] = "failed"
     workers = max(call["worker"] for call in calls)
     bars = "".join(_bar(group, calls, kinds, end, anchors) for group in _bar_groups(calls, end))
     names = "".join(
