@@ -148,7 +148,7 @@ _COMPARED: Final = ("action", "status", "error")
 
 
 def chart(runs: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]:
-    """Yield a table of runs: with numbers, also as bars if the lines fit into ``width`` (None: any), and commands."""
+    """Yield a table of runs: time, id, numbers (as bars too if that fits into ``width``, None: any), and command."""
     rows = [(_seconds(run), _change_count(run), run.get("drifted") or 0) for run in runs]
     largest = list(map(max, zip(*rows, strict=True)))
     commands = list(map(_command, runs))

@@ -133,7 +133,7 @@ def _report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
 
 
 def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
-    """Yield the steps whose resource another stack may record too; below level info, only those that act."""
+    """Yield the steps whose resource another stack may record too: at info all, else those that act or record."""
     every = log.enabled("info")
     for step in plan.steps:
         is_thing = "imperative" not in step.definition.features and (exists(step.is_) or exists(step.should))

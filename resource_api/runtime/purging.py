@@ -94,7 +94,7 @@ class Purging:
         return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
-        """Return name → row of the resources that a rule includes. Raise ``ManifestError`` if they are never listed."""
+        """Return name → row of the resources of a rule. Raise ``ManifestError`` for a type that never can list any."""
         definition = rule.definition
         if self._deferred.contains(definition.instance):
             self._unlisted.append((rule, "its provider is not configured yet"))
