@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.change import is_text_change
 from resource_api.model.values.line_diff import count_changes, is_compared, unified
 from resource_api.model.values.start_up import NamedTuple
-from resource_api.model.values.text import counted, escape_lines, show_attribute
+from resource_api.model.values.text import common_start, counted, escape_lines, show_attribute
 from resource_api.system.log import line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.report import LogEvent
@@ -46,19 +46,16 @@ class Style(NamedTuple):
 
     def pair(self, is_: object, should: object) -> str:
         """Return ``is → should``; two long values begin shortly before their first difference."""
+        return " → ".join(self.parts(is_, should))
+
+    def parts(self, is_: object, should: object) -> list[str]:
+        """Return two values on a line each; two long ones begin shortly before their first difference."""
         texts = [self.mask(show_attribute(value)) for value in (is_, should)]
-        if self.diff == "full" or min(map(len, texts)) <= _WIDEST:
-            return " → ".join(map(self.cut, texts))
-        # The length of the common beginning; 0 also where one text is the beginning of the other.
-        same = next((at for at, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
-        start = same - _BEFORE if same > _WIDEST - _BEFORE else 0
-        return " → ".join(_part(text, start) for text in texts)
+        return texts if self.diff == "full" else cut_pair(texts)
 
     def cut(self, line: str) -> str:
         """Return a line; of a long one its beginning and length, so that it fits a screen, unless ``--diff full``."""
-        if len(line) <= _WIDEST or self.diff == "full":
-            return line
-        return _part(line, 0)
+        return line if self.diff == "full" else cut_line(line)
 
     def reason(self, line: str) -> str:
         """Return the reason of a failure; of a long one both ends: a command line, and its program's message."""
@@ -75,9 +72,19 @@ RED: Final = "31"
 PLAIN: Final = Style()
 
 
-def _part(line: str, start: int) -> str:
-    """Return the displayed part of a long line from ``start``, with ``…`` for omitted text, and its length."""
-    end = start + _WIDEST
+def cut_pair(texts: Sequence[str], widest: int = _WIDEST) -> list[str]:
+    """Return two lines, cut to ``widest``; two long ones begin shortly before their first difference."""
+    are_long = min(map(len, texts)) > widest and texts[0] != texts[1]
+    same = common_start(*texts) if are_long else 0
+    start = same - _BEFORE if same > widest - _BEFORE else 0
+    return [cut_line(text, widest, start) for text in texts]
+
+
+def cut_line(line: str, widest: int = _WIDEST, start: int = 0) -> str:
+    """Return a line; of one longer than ``widest`` the part from ``start``, ``…`` for omitted text, and its length."""
+    if len(line) <= widest:
+        return line
+    end = start + widest
     return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''} ({len(line)} characters)"
 
 
@@ -122,6 +129,6 @@ def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
     if event.change is not None and is_text_change(event.change):
         under = [f"  {line}" for line in text_diff(event.change, style, most=most)]
     elif event.change is not None:
-        for whole in (style.mask(show_attribute(value)) for value in event.change.values):
-            text = text.replace(whole, style.cut(whole), 1)
+        for value, part in zip(event.change.values, style.parts(*event.change.values), strict=True):
+            text = text.replace(style.mask(show_attribute(value)), part, 1)
     return "\n".join((line(event._replace(text=text), color=style.color), *under))

@@ -338,12 +338,13 @@ def _drift(drift: Drifted, style: Style) -> Iterator[str]:
     """Yield the lines of a drifted resource: each recorded value (``is_``), and the present one (``should``)."""
     parts = [part for change in drift.changes for part in nested_parts(change)]
     changes = parts if len(parts) <= SCREEN else drift.changes
-    words = [
-        f"{change.attribute} changed {count_lines(change)}"
-        if is_text_change(change)
-        else f"{change.attribute} was {style.value(change.is_)}, is {style.value(change.should)}"
-        for change in changes
-    ]
+    words = []
+    for change in changes:
+        if is_text_change(change):
+            words.append(f"{change.attribute} changed {count_lines(change)}")
+        else:
+            was, is_ = style.parts(*change.values)
+            words.append(f"{change.attribute} was {was}, is {is_}")
     yield escape(f"# {drift.reference} has drifted: {'; '.join(words)}")
     for change in filter(is_text_change, changes):
         yield from (f"{_MARGIN}{line}" for line in text_diff(change, style, names=("was", "is")))

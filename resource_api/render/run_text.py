@@ -74,7 +74,10 @@ def run(document: RunJson, style: Style = PLAIN) -> Iterator[str]:
 
 def _drift(drift: DriftJson, style: Style) -> str:
     """Return the line of a resource that had drifted: the recorded and the read value of each attribute."""
-    words = (f"{c['attribute']} was {style.value(c['was'])}, is {style.value(c['is'])}" for c in drift["changes"])
+    words = []
+    for change in drift["changes"]:
+        was, is_ = style.parts(change["was"], change["is"])
+        words.append(f"{change['attribute']} was {was}, is {is_}")
     return f"  {escape(drift['reference'])}: {'; '.join(words)}"
 
 

@@ -14,7 +14,7 @@ from resource_api.model.change import Difference, SideEffect, describe_side_effe
 from resource_api.model.report import DONE, count_words
 from resource_api.model.values.text import show_attribute
 from resource_api.render import text
-from resource_api.render.changes import PLAIN, text_diff
+from resource_api.render.changes import PLAIN, cut_line, cut_pair, text_diff
 from resource_api.render.fleet import ORDER, counts, hosts_of
 from resource_api.render.html.elements import (
     Page,
@@ -95,15 +95,14 @@ def _change(difference: Difference, diff_lines: int) -> str:
         lines = text_diff(difference, PLAIN, most=diff_lines, advice="")
         content = "".join(map(_diff_line, islice(lines, _HEADER, None)))
         return f'<p>{name}{message}</p><pre class="diff">{content}</pre>'
-    is_, should = _value(difference.is_), _value(difference.should)
+    is_, should = map(e, cut_pair(list(map(show_attribute, difference.values)), _LONGEST))
     pair = f'<code class="minus">{is_}</code> → <code class="plus">{should}</code>'
     return f'<p class="change">{name} {pair}{message}</p>'
 
 
 def _value(value: object) -> str:
     """Return the HTML of a value, a long one cut with its length."""
-    text = show_attribute(value)
-    return e(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
+    return e(cut_line(show_attribute(value), _LONGEST))
 
 
 def _diff_line(line: str) -> str:
