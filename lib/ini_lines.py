@@ -153,8 +153,10 @@ def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
             lines.append(Line("other"))
             gap, continued = gap or not text.strip(), continued and bool(text.strip())
             continue
-        more, doubt = (True, "") if continued or owner < 0 else _is_indented_part(texts[owner], text, kind, gap=gap)
-        if owner >= 0 and more:
+        # Only below a setting, ``continued`` can be true.
+        certain = continued or owner < 0
+        more, doubt = (continued, "") if certain else _is_indented_part(texts[owner], text, kind, gap=gap)
+        if more:
             lines.append(Line("more"))
         elif HEADER.match(text):
             lines.append(Line("header"))

@@ -94,14 +94,13 @@ class Provider(SimpleProvider):
         mounted = files.mount_points()
         for path in [path for path in _files() if str(path) in mounted]:
             with _home() as home:
-                present = [key.fingerprint for key in self._list(home, path)]
+                present = self._list(home, path)
             for name, should in removed.items():
-                rest = [fingerprint for fingerprint in present if not fingerprint.endswith(name)]
-                if present and not rest:
+                if rest := _without(name, present):
+                    yield from prerequisites.written_in_place({name: str(path)})
+                elif rest is not None:
                     problems = prerequisites.kept_by_mounts({str(path): should})
                     yield from ((name, problem) for _, problem in problems)
-                elif rest != present:
-                    yield from prerequisites.written_in_place({name: str(path)})
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Trust the key with the ID ``name``, and no other key of its source: it gets a file of its own."""
@@ -149,13 +148,11 @@ class Provider(SimpleProvider):
         """Remove the key from every file that contains it; a file without any other key is removed."""
         with file_parts.described(), files.Batch() as batch, _home() as home:
             for path in _files():
-                present = [key.fingerprint for key in self._list(home, path)]
-                rest = [fingerprint for fingerprint in present if not fingerprint.endswith(name)]
-                if present and not rest:
-                    batch.remove(str(path))
-                elif rest != present:
+                if rest := _without(name, self._list(home, path)):
                     keys = self._export(home, path, rest, armor=path.suffix == ".asc")
                     batch.replace(str(path), keys, mode=0o644, uid=0, gid=0)
+                elif rest is not None:
+                    batch.remove(str(path))
 
     def _errors(self, copy: Copy) -> list[str]:
         """Return an error for each key that apt would miss: in joined keyrings a damaged one hides those after it."""
@@ -255,6 +252,12 @@ def _keys(listing: str) -> Iterator[Key]:
                     f"gpg describes a key in a way that is not understood: {line[:LONGEST_LINE]}"
                 ) from error
             primary = []
+
+
+def _without(name: str, keys: list[Key]) -> list[str] | None:
+    """Return the fingerprints of a file's keys without that of the ID ``name``, or None if it is not in the file."""
+    rest = [key.fingerprint for key in keys if not key.fingerprint.endswith(name)]
+    return None if len(rest) == len(keys) else rest
 
 
 def _day(seconds: str) -> str:

@@ -62,16 +62,13 @@ class Provider(BaseProvider):
         unlisted = "the lines of all files cannot be listed; name a file and a regular expression"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             for name in group:
-                if wrong := next(regular_expressions.problems("match", name[1]), None):
-                    context.failed(name, message=f"'{name[1]}': {wrong.message}")
-                    continue
                 try:
-                    texts = [lines[number] for number in line_places.find(lines, name[1])]
+                    texts = [files.printable(lines[number]) for number in _numbers(lines, name[1])]
                 except ResourceError as error:
                     context.failed(name, message=str(error))
                     continue
                 if texts:
-                    line, *more = dict.fromkeys(map(files.printable, texts))
+                    line, *more = dict.fromkeys(texts)
                     row = {"ensure": "present", "path": path, "match": name[1], "line": line}
                     yield {**row, "others": more} if more else row
 
@@ -85,6 +82,13 @@ class Provider(BaseProvider):
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""
         file_parts.edit_lines(changes, edit)
+
+
+def _numbers(lines: files.Lines, match: str) -> list[int]:
+    """Return the numbers of the lines that an expression finds. Raise ``ResourceError`` if it cannot be searched."""
+    if wrong := next(regular_expressions.problems("match", match), None):
+        raise ResourceError(f"'{match}': {wrong.message}")
+    return line_places.find(lines, match)
 
 
 def _refusal(name: Name, should: Mapping[str, Any]) -> str:

@@ -131,10 +131,8 @@ def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
         values = should.get(attribute)
         if values is None or values == present[attribute]:
             continue
-        if attribute == "nameservers":
-            texts = [f"{keywords[0]} {value}" for value in values]
-        else:
-            texts = [" ".join([keywords[0], *values])] if values else []
+        parts = values if attribute == "nameservers" or not values else [" ".join(values)]
+        texts = [f"{keywords[0]} {part}" for part in parts]
         numbers = [number for number, line in enumerate(lines) if set(_words(line)[:1]) & set(keywords)]
         end = numbers[-1] + 1 if numbers else len(lines)
         for number, text in zip(numbers, texts, strict=False):
