@@ -269,12 +269,11 @@ def edit(table: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
         if job["name"] not in states:
             continue
         should = missing.pop(job["name"], None)
-        if should is None:
-            table.delete(range(start, stop))
-        elif any(should.get(attribute, value) != value for attribute, value in job.items()):
-            table.delete(range(start, stop))
-            for number, line in enumerate(format_lines(merged(job, should)), start):
-                table.insert(number, line)
+        if should is not None and all(should.get(attribute, value) == value for attribute, value in job.items()):
+            continue
+        table.delete(range(start, stop))
+        for number, line in enumerate(() if should is None else format_lines(merged(job, should)), start):
+            table.insert(number, line)
     for should in filter(None, missing.values()):
         for line in format_lines(should):
             table.append(line)

@@ -7,6 +7,7 @@ import os
 import re
 from collections import defaultdict
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,18 +119,13 @@ class Provider(BaseProvider):
 
         Yield a problem if other users could change code that pip executes: ``set`` refuses this.
         """
-        refusals: dict[str, str] = {}
+        refused = cache(lambda venv: _refusal(venv, python_environment.code(venv)))
         for name, should in changes.items():
-            missing = []
-            if not os.path.lexists(f"{name[1]}/bin/python"):
-                message = f"'{name[1]}' is no environment"
-                missing.append(Problem("virtualenv", message, needs=f"Python_venv[{name[1]}]"))
-            else:
-                if name[1] not in refusals:
-                    refusals[name[1]] = _refusal(name[1], python_environment.code(name[1]))
-                arguments = (*_options(should), *_requirement(name[0], should))
-                if refusal := refusals[name[1]] or _refusal(name[1], _local(arguments)):
-                    missing.append(Problem("virtualenv", refusal))
+            missing, (title, venv) = [], name
+            if not os.path.lexists(f"{venv}/bin/python"):
+                missing.append(Problem("virtualenv", f"'{venv}' is no environment", needs=f"Python_venv[{venv}]"))
+            elif refusal := refused(venv) or _refusal(venv, _local((*_options(should), *_requirement(title, should)))):
+                missing.append(Problem("virtualenv", refusal))
             source = should.get("source") or ""
             missing += prerequisites.missing_file("source", source if source.startswith("/") else None)
             missing += prerequisites.missing_file("constraints", should.get("constraints"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
+from lib.file_parts import report_unreadable
 from lib.services import NOT_FOUND, ServiceProvider
 from lib.systemd_units import PROPERTIES, REFUSING, Units, is_running, manages_machine, refusals, row, side_effects
 from resource_api import Command, CommandError, Problem, ProviderError, ResourceError, SideEffect, files
@@ -53,10 +54,7 @@ class Provider(ServiceProvider):
                 rows = _rows(user, None if names is None else names_by_user[user])
             except (CommandError, ProviderError, ValueError) as error:
                 reason = f"the service manager of '{user}' cannot be asked: {files.printable(str(error))}"
-                if names is None:
-                    context.warning(reason)
-                else:
-                    context.failed([(name, user) for name in names_by_user[user]], message=reason)
+                report_unreadable(context, [(name, user) for name in names_by_user[user]], reason, names)
             else:
                 yield from context.accepted(rows)
 
