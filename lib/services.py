@@ -79,19 +79,20 @@ class ServiceProvider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Leave out ``.service``; record ``refresh`` and ``pidfile`` for methods that get only names."""
         for resource in resources:
-            if resource.get("name") is None:
-                continue
-            resource["name"] = short_name(resource["name"])
-            name = self.name_of(resource)
-            if "refresh" not in resource:
-                continue  # rows of ``get`` have no parameters
-            self._reloaded.discard(name)
-            if resource["refresh"] == "reload":
-                self._reloaded.add(name)
-            self._pidfiles.pop(name, None)
-            if resource.get("pidfile"):
-                self._pidfiles[name] = resource["pidfile"]
+            if resource.get("name") is not None:
+                resource["name"] = short_name(resource["name"])
+                if "refresh" in resource:  # rows of ``get`` have no parameters
+                    self._record(self.name_of(resource), resource)
         return resources
+
+    def _record(self, name: Any, resource: Resource) -> None:
+        """Record how a service is refreshed, and its pidfile."""
+        self._reloaded.discard(name)
+        self._pidfiles.pop(name, None)
+        if resource["refresh"] == "reload":
+            self._reloaded.add(name)
+        if resource.get("pidfile"):
+            self._pidfiles[name] = resource["pidfile"]
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse secrets, which would be arguments of a program."""

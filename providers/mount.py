@@ -115,11 +115,8 @@ class Provider(BaseProvider):
         """Yield a problem for mount points that are missing or replaceable by other users, and for missing devices."""
         entries = {entry["name"] for entry in filter(None, map(parse_line, files.read_lines(FSTAB)))}
         for name, should in changes.items():
-            if should["ensure"] == "mounted" and not (os.path.isfile(name) and _is_bind(should)):  # noqa: PTH113 - a text
-                yield from ((name, problem) for problem in prerequisites.missing_directory("name", name))
-            with suppress(OSError):
-                if should["ensure"] == "mounted" and os.path.lexists(name) and (reason := _refusal(name)):
-                    yield name, Problem("name", reason, needs=f"File[{name}]")
+            if should["ensure"] == "mounted":
+                yield from ((name, problem) for problem in _unusable(name, should))
             if should["ensure"] != "absent" and name not in entries and "device" not in should:
                 yield name, Problem("device", NO_DEVICE)
         yield from prerequisites.written_in_place(dict.fromkeys(changes, FSTAB))
@@ -234,6 +231,11 @@ def _refusal(name: str) -> str:
     return "other users can write to a directory on its path, and could have another place covered"
 
 
-def _is_bind(should: Mapping[str, Any]) -> bool:
-    """Return whether a mount binds one path over another, so that its mount point may be a file."""
-    return not {"bind", "rbind"}.isdisjoint((should.get("options") or "").split(","))
+def _unusable(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem for a missing mount point, or one that others can replace; that of a bind may be a file."""
+    is_bind = not {"bind", "rbind"}.isdisjoint((should.get("options") or "").split(","))
+    if not (is_bind and os.path.isfile(name)):  # noqa: PTH113 - a text
+        yield from prerequisites.missing_directory("name", name)
+    with suppress(OSError):
+        if os.path.lexists(name) and (reason := _refusal(name)):
+            yield Problem("name", reason, needs=f"File[{name}]")
