@@ -100,7 +100,7 @@ class RunEnvironment(ResourceReader):
         self.stack = stack
         self.project = project
         self.notify: Callable[[Event], None] = on_event or (lambda _event: None)
-        self.notify_steps = self.notify if step_events else None
+        self.notify_steps = on_event if step_events else None  # without a receiver no such event is made
         #: Receives the document of each finished run, as ``report --format json`` prints it.
         self.on_document: Callable[[dict[str, Any]], None] | None = None
         #: The files that the inputs of its runs were read from.
