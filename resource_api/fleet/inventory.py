@@ -312,8 +312,11 @@ class Selection:
         """The files of the inventories."""
         return list(self._inventories)
 
-    def find(self, selections: Sequence[str]) -> dict[str, Inventory]:
-        """Return the selected hosts with the inventory of each. Raise ``UsageError`` without any, ``ManifestError``."""
+    def find(self, selections: Sequence[str], option: str = "--on") -> dict[str, Inventory]:
+        """Return the selected hosts with the inventory of each. Raise ``ManifestError``, ``UsageError`` without any.
+
+        ``option``: the beginning of messages about the selection.
+        """
         items = _items(selections)
         # Inventories are read first: the groups of each count for all items.
         for item in items:
@@ -321,10 +324,10 @@ class Selection:
                 name = part.strip().removeprefix("!").strip()
                 if name.startswith(_AT):
                     self._load(name.removeprefix(_AT))
-        with errors_as(UsageError, begin="--on: "):
+        with errors_as(UsageError, begin=f"{option}: " if option else ""):
             hosts = host_names.select(items, self._members, list(self._default.hosts))
         if not hosts:
-            raise UsageError(f"--on {','.join(selections)}: no host is left")
+            raise UsageError(f"{option} {','.join(selections)}: no host is left".lstrip())
         return {name: self.inventory_of(name) for name in hosts}
 
     def inventory_of(self, name: str) -> Inventory:

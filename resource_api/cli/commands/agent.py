@@ -236,8 +236,8 @@ def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Setti
     """Write the metrics of a killed run in its place, for monitoring. Raise ``OSError`` or ``StateError``."""
     if not settings["metrics"]:
         return
-    last = agent_status.last_run(agent.directory)
-    selection = {**settings, "project": settings["project"] or (last["project"] if last else "")}
+    last: Mapping[str, object] = agent_status.last_run(agent.directory) or {}
+    selection = {**settings, "project": settings["project"] or last.get("project", "")}
     problems = [Problem(None, str(killed))]
     document = reporting.failure_document(selection, "apply", killed.began, 128 + killed.signal, problems)
     for target in settings["metrics"]:
@@ -246,16 +246,16 @@ def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Setti
 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
     """Have the session write, at its end, the metrics of a paused agent, for monitoring, but no report."""
-    last = agent_status.last_run(agent.directory)
+    last: Mapping[str, object] = agent_status.last_run(agent.directory) or {}
     if session.reporting is not None:
         session.reporting.detach()  # of the reports, and of the trace, which is of a run too
         session.reporting.targets = settings["metrics"]
     session.set_document({
         "kind": "agent",
-        "project": settings["project"] or (last["project"] if last else ""),
+        "project": settings["project"] or last.get("project", ""),
         "stack": settings["stack"],
-        "ended": last["ended"] if last else None,
-        "generation": last["generation"] if last else 0,
+        "ended": last.get("ended"),
+        "generation": last.get("generation", 0),
         "agent": {"paused": True},
     })  # fmt: skip
 

@@ -135,16 +135,11 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
     default = file or inventory.beside(None)
     if not patterns and default is None:
         raise UsageError(f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts")
-    try:
+    with errors_as(UsageError):
         selection = Selection(default, session.registry.trust, session.inputs.reader)
-        inventories = selection.find(patterns)
+        inventories = selection.find(patterns, option="")  # here WHERE is an argument
         hosted_work.check_unused(session, selection, patterns, "")
         return [inventory_.host(name) for name, inventory_ in inventories.items()]
-    except UsageError as error:
-        # Here WHERE is an argument.
-        raise UsageError(str(error).removeprefix("--on").lstrip(": ")) from error
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def _document(host: Host) -> dict[str, object]:
