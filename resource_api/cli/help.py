@@ -15,7 +15,7 @@ import click
 from click.core import augment_usage_errors
 
 from resource_api.model.report import Summary
-from resource_api.model.values.errors import Problem, suggestion
+from resource_api.model.values.errors import Problem, suggested_word, suggestion
 from resource_api.render import json as documents
 
 if TYPE_CHECKING:
@@ -305,8 +305,8 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
     # Of "-target" the flag is "--target".
     if f"-{name}" in flags and f"-{name}" not in NEVER_SUGGESTED:
         return f"did you mean '-{name}'?"
-    hint = suggestion(name, flags, "option", _name(context))
-    if any(f"'{flag}'" in hint for flag in NEVER_SUGGESTED):
+    nearest, hint = suggested_word(name, flags, "option", _name(context))
+    if nearest in NEVER_SUGGESTED:
         return ""
     return hint or ("write options behind the command" if isinstance(command, click.Group) else "")
 
