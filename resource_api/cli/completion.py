@@ -417,9 +417,6 @@ def _enumerated(term: TypeTerm) -> Iterator[str]:
             yield from _enumerated(argument)
 
 
-# The module path
-
-
 def _registry(context: click.Context) -> Registry:
     """Return the types and components on the module path of the incomplete command."""
     from resource_api.plugins.module_path import ModulePath
@@ -433,9 +430,6 @@ def _definition(context: click.Context) -> TypeDefinition:
     """Return the type that the incomplete command names. Raise ``DefinitionError``."""
     name = _first_argument(context, "type_name")
     return _registry(context).type(name[:1].lower() + name[1:])
-
-
-# State
 
 
 def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName]]]:
@@ -458,9 +452,6 @@ def _selected(context: click.Context) -> list[RecordedName]:
     if manifest and (names := by_project.get(_project(manifest))) is not None:
         return names
     return [record for names in by_project.values() for record in names]
-
-
-# Manifests
 
 
 def _project(manifest: str) -> str:

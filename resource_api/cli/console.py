@@ -50,8 +50,6 @@ class Console:
         self.stdin = b""
         self._warnings: list[Problem] = []
 
-    # Results
-
     def show(
         self,
         document: Callable[[], object],
@@ -109,8 +107,6 @@ class Console:
         """Return the counts of a run that did nothing."""
         return Summary(noop=bool(self._settings.get("noop")))
 
-    # Problems
-
     def show_problem(self, problem: Problem, cause: BaseException | None = None) -> None:
         """Write a problem to stderr, with its source line below unless the output is JSON.
 
@@ -157,8 +153,6 @@ class Console:
             failed = [step for step in report.steps if step.error]
             problems = [Problem(None, step.error, reference=step.reference, code="resource") for step in failed]
             self.end_json(problems, code)
-
-    # Events
 
     def receive(self, event: Event) -> None:
         """Receive an event of the runtime: show and record a warning; write all to the JSON of a run."""

@@ -98,8 +98,6 @@ class Display:
         if self._live is not None:
             self._live.close()
 
-    # The observer
-
     def host_started(self, host: Host, batch: int) -> None:
         """Begin the span of a host in the trace; with ``--json`` emit its start."""
         if self._session.tracing is not None:
@@ -213,8 +211,6 @@ class Display:
             self._notice = time_now + _NOTICE
             self._session.log.write("notice", "", line)
 
-    # The end
-
     def finish(self, reports: Sequence[HostReport], stop: str, code: int, *, can_rerun: bool) -> None:
         """Show the end of a run: the overviews, the table of resources, or the outputs and counts.
 
@@ -278,8 +274,6 @@ class Display:
             for name, count in (report.summary or {}).items():
                 sums[name] += count
         return {**sums, "noop": bool(self._session.settings.get("noop"))}
-
-    # Lines
 
     def _group_lines(self, groups: Sequence[HostGroup]) -> Iterator[str]:
         """Yield the lines of groups of hosts: the names of the hosts, and below them their equal results, once."""

@@ -53,9 +53,6 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-# Values
-
-
 def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str], object]:
     """Return the callback that completes a parameter by a function of ``cli/completion.py``, loaded only then."""
     return lambda context, _parameter, incomplete: getattr(completion, candidates)(context, incomplete)
@@ -213,8 +210,6 @@ def _targets(kind: str, context: click.Context, option: click.Parameter, value: 
     with errors_as(click.BadParameter, UsageError):
         return [getattr(reporting, kind)(text) for text in texts]
 
-
-# The table
 
 #: Kind of an option of runs → its settings for click.
 _KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -471,9 +466,6 @@ hosted_reading = shared("on", *(name for name in HOSTED if name not in {"rerun",
 hosted = shared("on", *(name for name in HOSTED if name != "rerun"))
 #: The options of commands whose run over hosts is recorded, so that another run can do the rest.
 hosted_recorded = together(hosted, shared("rerun"))
-
-
-# Parameters of a command
 
 
 def is_hosted(settings: Settings) -> bool:

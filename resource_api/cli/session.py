@@ -126,8 +126,6 @@ class Session:
             runtime.on_document = self.set_document
         return runtime
 
-    # The manifest and types
-
     def source(self, manifest: str) -> Source:
         """Return the source that ``MANIFEST`` of the command line means: a path, or for ``-`` the manifest on stdin.
 
@@ -209,8 +207,6 @@ class Session:
             return find(name)
         except UnknownType as error:
             raise UsageError(_module_path_advice(name) or str(error)) from error
-
-    # The end
 
     def exit_code(self, report: RunReport) -> int:
         """Return the exit code of a run, by its outcome, the signals and ``--detailed-exitcodes``."""
