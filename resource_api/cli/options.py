@@ -229,15 +229,14 @@ _POSITIVE: Final = Number(min=0, min_open=True)
 _CODE: Final = Path(exists=True, file_okay=False)
 
 
-def _option(group: str, text: str, *flags: str, variable: str | None = None, **settings: object) -> dict[str, object]:
+def _option(group: str, text: str, *flags: str, **settings: object) -> dict[str, object]:
     """Return an option's settings for the table: its group and help, and its ``flags`` unless its name makes them."""
-    own_flags = {"flags": flags} if flags else {}
-    return {**own_flags, "group": group, "help": text, "envvar": variable, **settings}
+    return {"flags": flags, "group": group, "help": text, **settings}
 
 
 def _run_option(name: str, option: RunOption) -> dict[str, object]:
     """Return click's settings for an option of ``Runtime``'s methods, from its declaration."""
-    settings = {"variable": option.variable, "rare": option.rare, **_KINDS[option.kind]}
+    settings = {"envvar": option.variable, "rare": option.rare, **_KINDS[option.kind]}
     group = WHAT_TO_CHANGE if option.phase in {"selection", "changes"} else HOW_TO_RUN
     if name == "noop":  # used most, it stands among a command's own options, in the order of declaration
         group, settings["rank"] = OWN, 0
@@ -269,7 +268,7 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "inputs_key": _option(
         OWN,
         "The key of encrypted files of inputs, *.age: age:PATH.",
-        variable="RESOURCE_API_INPUTS_KEY",
+        envvar="RESOURCE_API_INPUTS_KEY",
         metavar="URL",
         callback=_inputs_key,
         rare=True,
@@ -285,7 +284,7 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     "isolate": _option(
         HOW_TO_RUN,
         "Run every provider in a process of its own.",
-        variable="RESOURCE_API_ISOLATE",
+        envvar="RESOURCE_API_ISOLATE",
         is_flag=True,
         rare=True,
     ),
@@ -294,7 +293,7 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
         "The inventory; default: hosts.yaml beside the manifest.",
         "--hosts",
         "--inventory",
-        variable="RESOURCE_API_HOSTS",
+        envvar="RESOURCE_API_HOSTS",
         type=Path(dir_okay=False),
         metavar="FILE",
     ),
@@ -328,11 +327,11 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
     "rerun": _on_hosts("Only the hosts that this run left undone; last: the newest run.", metavar="RUN"),
     "state": _state(
-        "State: sqlite:PATH, postgresql://..., or memory: for none.", variable="RESOURCE_API_STATE", metavar="URL"
+        "State: sqlite:PATH, postgresql://..., or memory: for none.", envvar="RESOURCE_API_STATE", metavar="URL"
     ),
     "stack": _state(
         "The stack; default: default.",
-        variable="RESOURCE_API_STACK",
+        envvar="RESOURCE_API_STACK",
         default="default",
         callback=checked_name,
         metavar="NAME",
@@ -346,14 +345,14 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
     "key": _state(
         "The key that encrypts secrets: file:PATH, passphrase:[PATH], or age:PATH.",
-        variable="RESOURCE_API_KEY",
+        envvar="RESOURCE_API_KEY",
         metavar="URL",
         callback=key,
         rare=True,
     ),
     "lock_timeout": _state(
         "Seconds to wait for the state's lock.",
-        variable="RESOURCE_API_LOCK_TIMEOUT",
+        envvar="RESOURCE_API_LOCK_TIMEOUT",
         type=Number(min=0),
         default=0.0,
         metavar="S",
@@ -361,14 +360,14 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
     "module_path": _state(
         "A directory with types/ and providers/; repeatable, the first match wins.",
-        variable="RESOURCE_API_MODULE_PATH",
+        envvar="RESOURCE_API_MODULE_PATH",
         multiple=True,
         type=_CODE,
         metavar="DIR",
     ),
     "trust_path": _state(
         "Execute code below this directory although other users can change it; repeatable.",
-        variable="RESOURCE_API_TRUST_PATH",
+        envvar="RESOURCE_API_TRUST_PATH",
         multiple=True,
         type=_CODE,
         metavar="DIR",
@@ -392,21 +391,21 @@ _TABLE: Final[Mapping[str, Mapping[str, Any]]] = {
     ),
     "diff": _output(
         "Diff of a text that changes: short (40 lines), full, or none (the number of lines).",
-        variable="RESOURCE_API_DIFF",
+        envvar="RESOURCE_API_DIFF",
         type=click.Choice(["short", "full", "none"]),
         default="short",
         rare=True,
     ),
     "log_format": _output(
         "Format of log lines.",
-        variable="RESOURCE_API_LOG_FORMAT",
+        envvar="RESOURCE_API_LOG_FORMAT",
         type=Choice(["console", "json"]),
         default="console",
         rare=True,
     ),
     "color": _output(
         "Colour the output.",
-        variable="RESOURCE_API_COLOR",
+        envvar="RESOURCE_API_COLOR",
         type=Choice(["auto", "always", "never"]),
         default="auto",
         rare=True,
@@ -421,7 +420,7 @@ def shared(*names: str, **changes: object) -> Callable[[F], F]:
     def option(name: str) -> Callable[[F], F]:
         """Return the decorator of one option."""
         settings = {"rank": _RANKS[name], **_TABLE[name], **changes}
-        flags = settings.pop("flags", (flag(name),))
+        flags = settings.pop("flags") or (flag(name),)
         return click.option(*flags, name, cls=GroupedOption, **settings)
 
     return together(*map(option, names))
