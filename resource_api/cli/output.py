@@ -229,9 +229,9 @@ class Output:
         with self._lock:
             if self._filter is not None:
                 return
-            self._foreign_line("")  # imports here what the filter's process needs
             failure = "cannot start the process that masks secrets in what programs print: "
             with errors_as(ResourceAPIError, OSError, failure):
+                self._foreign_line("")  # imports here what the filter's process needs
                 self._filter = descriptor_filter.DescriptorFilter(self.log.mask, self._foreign_line)
 
     def _foreign_line(self, text: str) -> str:
