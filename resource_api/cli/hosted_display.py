@@ -45,8 +45,6 @@ _INTERRUPTED: Final = (
     "interrupted: the running hosts end after their step; press Ctrl-C again to leave them",
     "interrupted: the running hosts are left; they end by themselves",
 )
-#: The error of a host with another answer.
-_WRONG_ANSWER: Final = "it sent an overview of another form"
 
 
 class Display:
@@ -406,7 +404,7 @@ class Overviews:
             status = report.status if report.status in run_text.STATUSES else "failed"
             return HostOverview(report.name, status, report.error or report.status)
         if (overview := self._documents.get(report.name)) is None:
-            return HostOverview(report.name, "failed", _WRONG_ANSWER)
+            return HostOverview(report.name, "failed", "it sent an overview of another form")
         return HostOverview(report.name, overview["status"], overview=overview)
 
 

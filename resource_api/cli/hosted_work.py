@@ -160,8 +160,9 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
     """Return the documents of a manifest with all possible includes: hosts evaluate their conditions."""
     source = session.source(manifest)
     if isinstance(source, Manifest):  # standard input has been read
-        # All includes: their conditions are judged on the hosts.
-        return (source if source.with_includes is None else source.with_includes(lambda *_: "")).documents
+        if source.with_includes is not None:
+            source = source.with_includes(lambda *_: "")  # all: their conditions are judged on the hosts
+        return source.documents
     return job_inputs.read_documents(str(source), session.registry.trust.open)
 
 

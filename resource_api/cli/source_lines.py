@@ -36,7 +36,6 @@ WIDTH: Final = 200
 _BEFORE: Final = 80
 #: How many characters before and after the caret are looked at: a file may be one line.
 _NEAR: Final = 2 * WIDTH
-_TAB: Final = "    "
 
 _REFERENCE: Final = r"[A-Za-z]\w*\[.*\](?=\s*(?::\s|:?$))|[A-Za-z]\w*\[[^\]]*\]|\$\{[^}]*\}"
 _QUOTED: Final = r"\"(?:\\.|[^\"\\])*\"?|'(?:''|[^'])*'?"
@@ -77,7 +76,7 @@ def _cells(text: str) -> tuple[list[str], list[int]]:
     """Return the text of each character on the terminal, and its columns there."""
     if text.isascii() and text.isprintable():  # almost always, and each problem of a file has a line
         return list(text), [1] * len(text)
-    cells = [_TAB if character == "\t" else escape(character) for character in text]
+    cells = ["    " if character == "\t" else escape(character) for character in text]
     return cells, list(map(width, cells))
 
 
@@ -203,7 +202,8 @@ class SourceLines:
         """Return the source line of a problem and its carets, or an empty list where none may be shown."""
         if (argument := self._argument(problem)) is not None:
             return self._under_argument(problem, *argument)
-        if not problem.file or not 0 < problem.line <= len(lines := self._outline(problem.file).lines):
+        lines = self._outline(problem.file).lines if problem.file else ()
+        if not 0 < problem.line <= len(lines):
             return []
         key = problem.file, problem.line - 1, problem.code == "syntax"
         if key not in self._hidden:

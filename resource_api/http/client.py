@@ -501,9 +501,10 @@ class Client:
             answer = self.request("GET", url, allow=(HTTPStatus.SEE_OTHER, *gone))
             if answer.status == HTTPStatus.SEE_OTHER:  # the job is over, and its result is there
                 return self.request("GET", _follow(url, answer.header("Location")), allow=gone)
-            if answer.status in gone or (over := job.outcome(answer)) is True:
+            has_succeeded = answer.status in gone or job.outcome(answer)
+            if has_succeeded:
                 return answer
-            if over is False:
+            if has_succeeded is False:  # None: it is not over
                 raise self._error(answer)
         raise RequestError(f"{url}: the job was not over after {job.timeout:g} s")
 

@@ -6,7 +6,7 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -87,9 +87,6 @@ def diff(session: Session, first: str, second: str, **_settings: object) -> None
     session.console.show(lambda: differences, lambda: run_text.difference_lines(differences))
 
 
-_REPORT_FORMS: Final = ("text", "json", "html")
-
-
 def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
     """Return the HTML page of a file of ``rehearse --json``. Raise ``UsageError`` for another, or other options."""
     if form != "html" or on:
@@ -111,7 +108,9 @@ def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
     )
 )
 @click.argument("run", required=False)
-@click.option("--format", "form", type=options.Choice(_REPORT_FORMS), default="text", help="How to write it.")
+@click.option(
+    "--format", "form", type=options.Choice(["text", "json", "html"]), default="text", help="How to write it."
+)
 @click.option(
     "--since",
     type=options.Duration(1),

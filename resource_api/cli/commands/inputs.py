@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 _WIDEST: Final = 60
 #: Ends the name of the file with the recipients of an encrypted file.
 _RECIPIENTS: Final = ".recipients"
-#: The mode of a new encrypted file.
-_MODE: Final = 0o600
 #: The text of a new file before it is edited.
 _NEW: Final = "# NAME: VALUE\n"
 
@@ -137,7 +135,7 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
         return after
 
     with errors_as(ResourceError, OSError, f"{path} cannot be written: "):
-        edit_file.edit(path, change, mode=_MODE)
+        edit_file.edit(path, change, mode=0o600)
 
 
 def _warn_of_lost_key(session: Session, path: str, file: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -81,9 +81,6 @@ def facts(session: Session, name: str | None, **_settings: object) -> int:
     return show_document(session, "facts", commands.facts, lines, name=name)
 
 
-_FORMS: Final = ("dot", "mermaid", "json", "html")
-
-
 @command(
     examples=(
         "resource-api graph site.yaml --format dot > site.dot",
@@ -91,7 +88,9 @@ _FORMS: Final = ("dot", "mermaid", "json", "html")
     )
 )
 @options.manifest
-@click.option("--format", "form", type=options.Choice(_FORMS), default="dot", help="How to write it.")
+@click.option(
+    "--format", "form", type=options.Choice(("dot", "mermaid", "json", "html")), default="dot", help="How to write it."
+)
 @options.manifest_inputs
 @options.state
 def graph(session: Session, manifest: str, form: Form, **_settings: object) -> None:

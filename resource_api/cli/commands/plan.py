@@ -254,7 +254,7 @@ def watch(manifest: str, **settings: object) -> int:
     _handle_signals(dict.fromkeys(_SIGNALS, _stop))
     base = os.getcwd()
     path = os.path.join(base, manifest)
-    signatures: Signatures = {path: signature(path)}
+    signatures = _signatures([path])
     try:
         while True:
             signatures = _plan_once({**settings, "manifest": manifest}, base, signatures)
@@ -297,7 +297,7 @@ def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Si
     if exit_codes.is_planned(code):
         return read_files
     # The plan may have ended before it came to the rest of its files.
-    return {**{path: signature(path) for path in before}, **read_files}
+    return {**_signatures(before), **read_files}
 
 
 def _wait_for(pid: int) -> int:
@@ -358,6 +358,11 @@ def watched_directories(files: Iterable[str], module_path: Iterable[str]) -> Sig
     for root in module_path:
         if root != BUNDLED:
             paths.update(f"{os.path.abspath(root)}/{kind}" for kind in _KINDS)
+    return _signatures(paths)
+
+
+def _signatures(paths: Iterable[str]) -> Signatures:
+    """Return the present signatures of files and directories."""
     return {path: signature(path) for path in paths}
 
 
@@ -372,8 +377,8 @@ def signature(path: str) -> list[int] | None:
 
 def wait_for_change(signatures: Mapping[str, object]) -> None:
     """Wait until a file's signature changes, and then until none changes: an editor may still write."""
-    while (before := {path: signature(path) for path in signatures}) == signatures:
+    while (before := _signatures(signatures)) == signatures:
         time.sleep(_INTERVAL)
-    while (current := {path: signature(path) for path in signatures}) != before:
+    while (current := _signatures(signatures)) != before:
         before = current
         time.sleep(_PAUSE)
