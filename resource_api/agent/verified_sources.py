@@ -429,7 +429,10 @@ class Repository:
 
     def _options(self, settings: Sequence[str] = ()) -> list[str]:
         """Return the options of every git command: the repository, and settings that override the machine's."""
-        return ["-C", self._path, *(option for setting in (*_SETTINGS, *settings) for option in ("-c", setting))]
+        options = ["-C", self._path]
+        for setting in (*_SETTINGS, *settings):
+            options += ["-c", setting]
+        return options
 
     def _run(self, *arguments: str) -> str:
         """Return the output of a git command. Raise ``ResourceError`` with its error message."""

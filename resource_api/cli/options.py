@@ -99,7 +99,9 @@ class Path(click.ParamType[str]):
 
     def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
         """Accept the options of ``click.Path``: the path must exist, may be a file, may be a directory."""
-        self.name = "path" if file_okay and dir_okay else "file" if file_okay else "directory"
+        self.name = "file" if file_okay else "directory"
+        if file_okay and dir_okay:
+            self.name = "path"
         self._exists = exists
         #: Whether a path is a directory → whether it is accepted.
         self._is_okay = {False: file_okay, True: dir_okay}
