@@ -116,9 +116,12 @@ def _program() -> list[str]:
 def _check_paths(settings: Settings) -> None:
     """Raise ``UsageError`` for a relative path in the settings: a service is started in /, where it is another file."""
     source = settings["source"].removeprefix("file://")
-    paths = [*settings["module_path"], *settings["trust_path"], *settings["input_files"], settings["signers"]]
-    paths += [settings["directory"], None if "://" in source else source]
-    paths += [settings["inputs_key"].path if settings.get("inputs_key") else None]
+    paths = [*settings["module_path"], *settings["trust_path"], *settings["input_files"]]
+    paths += [settings["signers"], settings["directory"]]
+    if "://" not in source:
+        paths.append(source)
+    if settings.get("inputs_key"):
+        paths.append(settings["inputs_key"].path)
     for path in paths:
         if path and not os.path.isabs(path):
             raise UsageError(f"'{path}' would be another file in a service, which is started in /; write its full path")

@@ -84,7 +84,9 @@ class GroupedCommand(_WithExamples):
         An empty value is refused: a variable of the shell that is not set must not select a default.
         """
         try:
-            with augment_usage_errors(ctx):  # an option without its value is told without the command
+            with augment_usage_errors(
+                ctx
+            ):  # puts the command into an error that has none, as of an option without its value
                 rest = super().parse_args(ctx, args)
         except click.BadParameter as error:
             _hint_at_variable(error, ctx)
@@ -254,8 +256,9 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
     if isinstance(error, click.MissingParameter) and error.param and error.param.name == "manifest":
         return _usage_error("Missing argument 'MANIFEST'", _advice_on_manifest(error.ctx), error.ctx)
     if type(error) is click.UsageError:
-        hint = next(filter(None, (suggestion(word, (), "argument") for word in arguments)), "")
-        return _usage_error(error.message, hint, error.ctx) if hint else error
+        for word in arguments:
+            if hint := suggestion(word, (), "argument"):
+                return _usage_error(error.message, hint, error.ctx)
     return error
 
 

@@ -193,7 +193,7 @@ class SourceLines:
     def _is_plain_input(self, name: str) -> bool:
         """Return whether the value of ``-i NAME=VALUE`` may be shown.
 
-        That of a sensitive input is a file's name; but a name that resembles one may be misspelt, and have the secret.
+        That of a sensitive input is a file's name; but a name that resembles one may be misspelt, its value the secret.
         """
         sensitive = self._outline(self._manifest).sensitive_inputs if self._suffix(self._manifest) in _FORMS else ()
         return name in sensitive or not _resembles(name, frozenset(sensitive), frozenset())
