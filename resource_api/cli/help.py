@@ -84,9 +84,7 @@ class GroupedCommand(_WithExamples):
         An empty value is refused: a variable of the shell that is not set must not select a default.
         """
         try:
-            with augment_usage_errors(
-                ctx
-            ):  # puts the command into an error that has none, as of an option without its value
+            with augment_usage_errors(ctx):  # an error of an option without its value has no command
                 rest = super().parse_args(ctx, args)
         except click.BadParameter as error:
             _hint_at_variable(error, ctx)
