@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from resource_api.cli.hosted_display import Overviews
     from resource_api.cli.hosted_work import Work
     from resource_api.cli.session import Session
-    from resource_api.fleet.archives import SentArchive
     from resource_api.fleet.connections import Host, HostConnections
     from resource_api.fleet.ledger import RecordedRun
     from resource_api.fleet.run import Rollout
@@ -83,12 +82,7 @@ def run(
         earlier = ledger.find(rerun) if ledger is not None and rerun else None
         hosts = hosted_work.select_hosts(session, manifest, earlier)
         work = hosted_work.prepare(session, command, manifest, hosts, arguments)
-        archive, modules = _archives(session, work)
-        key = ledger.key if ledger else b""
-        digest = hosted_work.digest(session, work, modules.digest if modules else "", key)
-        if earlier is not None:
-            hosted_work.check_earlier(earlier, work, digest, key)
-        hosted_run = HostedRun(session, archive, modules, earlier)
+        hosted_run = HostedRun(session, work, ledger.key if ledger else b"", earlier)
         if confirm is not None:
             confirmed, code = _confirmed_plans(hosted_run, work, settings["stack"], confirm)
             if not confirmed:
@@ -96,8 +90,7 @@ def run(
             # A host without a confirmed plan, because an unreachable one is ignored, is left alone.
             hosts = {name: inventory for name, inventory in work.hosts.items() if name in confirmed}
             work = work._replace(hosts=hosts, confirmed=confirmed)
-        record = (ledger, digest) if ledger is not None and is_recorded else None
-        return hosted_run.run(work, record, out, answers=answers)
+        return hosted_run.run(work, ledger if is_recorded else None, out, answers=answers)
 
 
 def _confirmed_plans(
@@ -114,15 +107,20 @@ def _confirmed_plans(
 
 
 class HostedRun:
-    """Runs over hosts, with one archive of this package."""
+    """Runs of one command over hosts, with the archives of this package and of the user's modules."""
 
-    def __init__(
-        self, session: Session, package: SentArchive, modules: SentArchive | None, earlier: RecordedRun | None
-    ) -> None:
-        """Send these archives, ``modules`` unless None; a rerun has the batches of the ``earlier`` run by default."""
+    def __init__(self, session: Session, work: Work, key: bytes, earlier: RecordedRun | None) -> None:
+        """Make the archives for ``work``; ``key``: of the digests of inputs.
+
+        A rerun has the batches of the ``earlier`` run by default. Raise ``ManifestError`` if its content has changed.
+        """
         self._session = session
-        self._package = package
-        self._modules = modules
+        self._package = archives.package_archive(f"{_fleet_directory()}/payloads", work.libraries)
+        self._modules = archives.modules_archive(session.registry.user_directories, session.registry.trust.read)
+        #: The digest of the command's content, which is recorded.
+        self._digest = hosted_work.digest(session, work, self._modules.digest if self._modules else "", key)
+        if earlier is not None:
+            hosted_work.check_earlier(earlier, work, self._digest, key)
         request = earlier.request if earlier is not None else {}
         #: The texts of ``--batches`` and ``--stop-after``, or None.
         self._batches = {name: session.settings.get(name) or request.get(name) for name in ("batches", "stop_after")}
@@ -130,19 +128,19 @@ class HostedRun:
     def run(
         self,
         work: Work,
-        record: tuple[Ledger, str] | None = None,
+        ledger: Ledger | None = None,
         out: str | None = None,
         on_result: Callable[[str, object], None] | None = None,
         answers: Overviews | None = None,
     ) -> int:
         """Run over the hosts of ``work`` and return the exit code.
 
-        ``record``: the ledger that records the run, with its digest. ``out``: the directory of saved plans.
+        ``ledger`` records the run, unless None. ``out``: the directory of saved plans.
         ``on_result`` receives each host with the document of its answer; ``answers`` as for the function ``run``.
         """
         session, settings = self._session, self._session.settings
         rollout_plan = self._rollout(len(work.hosts))
-        run_id, key = self._begin(work, record)
+        run_id, key = self._begin(work, ledger)
         # The table of resources is made of documents.
         answer_text = partial(lines_of, session, work) if work.command != "resource" and answers is None else None
         merge = Merge(threshold(settings), session.log.mask, answer_text, counted=work.command != "report")
@@ -160,7 +158,7 @@ class HostedRun:
                 partial(self._job, work, with_id(self._shared_job(work, run_id), key), key),
                 merge=merge,
                 observer=display,
-                record=(record[0], run_id) if record else None,
+                record=(ledger, run_id) if ledger else None,
                 host_timeout=settings["host_timeout"],
                 ignored=ignored,
             )
@@ -170,7 +168,7 @@ class HostedRun:
         detailed = bool(settings.get("detailed_exitcodes"))
         code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
         session.set_document(display.document(reports, started, stop, code))
-        display.finish(reports, stop, code, can_rerun=record is not None)
+        display.finish(reports, stop, code, can_rerun=ledger is not None)
         return code
 
     def _rollout(self, hosts: int) -> Rollout:
@@ -179,11 +177,10 @@ class HostedRun:
         bound = _parsed("--stop-after", self._batches["stop_after"], parse_share)
         return make_rollout(hosts, self._session.settings["at_once"], batches, bound)
 
-    def _begin(self, work: Work, record: tuple[Ledger, str] | None) -> tuple[str, bytes]:
+    def _begin(self, work: Work, ledger: Ledger | None) -> tuple[str, bytes]:
         """Begin the record of the run, if it changes anything; return the run's id and the key of digests, or b""."""
-        if record is None:
+        if ledger is None:
             return secrets.token_hex(8), b""
-        ledger, digest = record
         settings, key = self._session.settings, ledger.key
         # Hosts without inputs of their own share one mapping, whose digest is computed once.
         mappings = {id(inputs): inputs for inputs in work.inputs.values()}
@@ -194,7 +191,7 @@ class HostedRun:
             "hosts_file": settings["hosts_file"],
             **self._batches,
         }
-        return ledger.begin(fields, digest, ((name, digests[id(work.inputs[name])]) for name in work.hosts)), key
+        return ledger.begin(fields, self._digest, ((name, digests[id(work.inputs[name])]) for name in work.hosts)), key
 
     def _connections(self, work: Work) -> HostConnections:
         """Return connections to the hosts; warn where fewer can be open than the number of hosts in parallel."""
@@ -327,12 +324,6 @@ def _make_directory(path: str) -> None:
     with errors_as(UsageError, OSError, f"-o {path}: with --on this is a directory of plans: "):
         os.stat(os.path.dirname(os.path.abspath(path)))
         directories.make_directory(path)
-
-
-def _archives(session: Session, work: Work) -> tuple[archives.SentArchive, archives.SentArchive | None]:
-    """Return the archives for hosts: of this package with libraries, and of user modules, None without these."""
-    package = archives.package_archive(f"{_fleet_directory()}/payloads", work.libraries)
-    return package, archives.modules_archive(session.registry.user_directories, session.registry.trust.read)
 
 
 def _fleet_directory() -> str:
