@@ -395,9 +395,9 @@ class Repository:
         settings = (*_NO_OTHER_SIGNATURES, f"gpg.ssh.allowedSignersFile={signers}")
         result = _git().attempt(*self._options(settings), "verify-commit", commit, log="debug")
         if result.exit_code:
-            lines = [line for line in result.stderr.splitlines() if line.strip()]
-            msg = f"commit {commit[:12]} is not signed by any key in {signers}{f': {lines[-1]}' if lines else ''}"
-            raise Untrusted(msg)
+            lines = filled_lines(result.stderr)
+            reason = f": {lines[-1]}" if lines else ""
+            raise Untrusted(f"commit {commit[:12]} is not signed by any key in {signers}{reason}")
         # Good "git" signature for ann@example.org with ED25519 key SHA256:...
         signer = result.stderr.partition(" signature for ")[2].partition(" with ")[0]
         # git checks a key's validity at the date of the commit, which its author chooses.

@@ -170,9 +170,11 @@ def indirect_value(option: str, text: str) -> str | None:
         return read_text(text[1:]).removesuffix("\n")
     if not text.startswith("env:"):
         return None
-    if not (value := os.environ.get(text[4:])):
-        msg = f"{option}: the environment has no variable '{text[4:]}'{'' if value is None else ' that is not empty'}"
-        raise UsageError(msg)
+    name = text.removeprefix("env:")
+    value = os.environ.get(name)
+    if not value:
+        remark = "" if value is None else " that is not empty"
+        raise UsageError(f"{option}: the environment has no variable '{name}'{remark}")
     return value
 
 

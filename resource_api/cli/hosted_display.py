@@ -418,7 +418,8 @@ def _folded(rows: Iterable[tuple[Iterable[str], Mapping[str, object]]]) -> list[
     #: Row as text → the row, and the hosts that have it.
     equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
     for names, row in rows:
-        equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(names)
+        _, hosts = equal.setdefault(json.dumps(row, sort_keys=True), (row, []))
+        hosts.extend(names)
     return [_of_host(",".join(host_names.fold(names)), row) for row, names in equal.values()]
 
 

@@ -177,7 +177,9 @@ class ProgressDisplay:
             columns, rows = self._lines.size
             activities = [activity for activity in list(self._due) if time_now - activity.started >= _SHORT]
             lines = [self._line(activity, time_now, columns - 1) for activity in activities]
-            self._lines.show(lines if len(lines) < rows else [*lines[: rows - 2], f"… {len(lines) - rows + 2} more"])
+            if len(lines) >= rows:
+                lines = [*lines[: rows - 2], f"… {len(lines) - rows + 2} more"]
+            self._lines.show(lines)
             return
         for activity, due in list(self._due.items()):
             if time_now >= due and activity in self._due:  # another thread may have ended it meanwhile
