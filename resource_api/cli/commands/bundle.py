@@ -78,14 +78,18 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
     if not STACK_NAME.match(name):
         raise UsageError(f"'{name}' can be no name of a bundle; give one with --name")
     before = _existing_bundle(path, out)
-    generation = settings["generation"] or (before.generation if before else 1)
-    bundle = collected._replace(name=name, generation=generation)
-    # With the generation of the present bundle equal files have equal bytes; other files are the next generation.
-    if before is not None and settings["generation"] is None and bundle.raw != before.raw:
-        bundle = bundle._replace(generation=before.generation + 1)
+    bundle = _with_generation(collected._replace(name=name), before, settings["generation"])
     if before is None or bundle.raw != before.raw:
         files.write_output(out, bundle.raw, 0o644)
     session.console.show(lambda: _document(out, bundle), lambda: _line(out, bundle))
+
+
+def _with_generation(bundle: Bundle, before: Bundle | None, generation: int | None) -> Bundle:
+    """Return a bundle with a ``generation``; for None, one more than that of the bundle ``before``, unless equal."""
+    if generation is not None or before is None:
+        return bundle._replace(generation=generation or 1)
+    same = bundle._replace(generation=before.generation)
+    return same if same.raw == before.raw else bundle._replace(generation=before.generation + 1)
 
 
 def _existing_bundle(path: str, name: str) -> Bundle | None:

@@ -81,9 +81,9 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     path = os.path.abspath(file)
     with errors_as(UsageError, OSError, f"cannot read {file}: "):
         encrypted = edit_file.read_content(path)
-    text = (
-        _NEW if encrypted is None else session.inputs.reader.decrypt(encrypted, file).decode(errors="surrogateescape")
-    )
+    text = _NEW
+    if encrypted is not None:
+        text = session.inputs.reader.decrypt(encrypted, file).decode(errors="surrogateescape")
     edited = _edit_text(session, file, text)
     if edited is None:
         session.console.show(lambda: {"file": file, "written": False}, list)
