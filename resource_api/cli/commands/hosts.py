@@ -22,7 +22,7 @@ from resource_api.model.values.text import counted, escape
 from resource_api.render import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.fleet.asyncssh_transport import HostKey
@@ -77,14 +77,11 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     rows = _fetch_keys(selected, fingerprints)
     if not session.json:
         session.output.print(map(_key_line, rows))
-    unknown = [row.key for row in rows if row.key is not None and row.status == "unknown"]
-    these_keys = "this key" if len(unknown) == 1 else f"these {len(unknown)} keys"
-    report = ""
-    if unknown and (confirm is None or confirm(f"Trust {these_keys}?")):
-        _record(unknown)
-        rows = [row._replace(status="recorded") if row.status == "unknown" else row for row in rows]
-        report = f"Recorded {counted(len(unknown), 'key')}."
-    session.console.show(lambda: [row.document() for row in rows], lambda: report)
+    rows = _recorded(rows, confirm)
+    count = sum(row.status == "recorded" for row in rows)
+    session.console.show(
+        lambda: [row.document() for row in rows], lambda: f"Recorded {counted(count, 'key')}." if count else ""
+    )
     return int(any(row.status not in {"known", "recorded"} for row in rows))
 
 
@@ -198,11 +195,16 @@ def _key_line(row: _Key) -> str:
     return escape(f"{row.host.name}: {key.endpoint.text} {key.algorithm} {key.fingerprint}{mark}")
 
 
-def _record(keys: Sequence[HostKey]) -> None:
-    """Append keys that the user has confirmed to the user's ``known_hosts``. Raise ``ResourceError``."""
+def _recorded(rows: list[_Key], confirm: Callable[[str], bool] | None) -> list[_Key]:
+    """Append the unknown keys to ``known_hosts``, unless ``confirm`` answers no; return all with their status then."""
+    unknown = [row.key for row in rows if row.key is not None and row.status == "unknown"]
+    these_keys = "this key" if len(unknown) == 1 else f"these {len(unknown)} keys"
+    if not unknown or (confirm is not None and not confirm(f"Trust {these_keys}?")):
+        return rows
     file = asyncssh_transport.known_hosts_file(os.environ)
     with errors_as(ResourceError, OSError, f"{file}: cannot be written: "):
-        asyncssh_transport.record_host_keys(file, keys)
+        asyncssh_transport.record_host_keys(file, unknown)
+    return [row._replace(status="recorded") if row.status == "unknown" else row for row in rows]
 
 
 def _runtimes() -> PythonRuntimes:
