@@ -272,7 +272,7 @@ class Session:
         return problem
 
     def _fail(self, error: BaseException, problems: Sequence[Problem], code: int) -> int:
-        """Show the problems of the error that ends the command, by ``--debug`` its traceback; return the exit code."""
+        """Show the problems of the error that ends a command, with ``--debug`` its traceback; return the exit code."""
         self._problems = problems
         if self.settings.get("debug") and not isinstance(error, ResourceAPIError):
             import traceback

@@ -435,9 +435,10 @@ class Client:
     def _repeated(
         self, url: str, send: Callable[[], tuple[Response, bool]], allow: Collection[int], *, harmless: bool
     ) -> Response:
-        """Return the answer to a request, sent again after a pause where that may help; ``harmless``: a second time.
+        """Return the answer to a request, sent again after a pause where that may help and does no harm.
 
-        Raise ``RequestError`` for an answer that is neither 2xx nor in ``allow``.
+        ``harmless``: it changes nothing a second time. Raise ``RequestError`` for an answer neither 2xx nor in
+        ``allow``.
         """
         pause = _FIRST_PAUSE
         for remaining in reversed(range(self._retries + 1)):
