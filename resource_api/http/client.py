@@ -437,8 +437,7 @@ class Client:
     ) -> Response:
         """Return the answer to a request, sent again after a pause where that may help and does no harm.
 
-        ``harmless``: it changes nothing a second time. Raise ``RequestError`` for an answer neither 2xx nor in
-        ``allow``.
+        ``harmless``: it changes nothing a second time. Raise ``RequestError`` for a status not 2xx nor in ``allow``.
         """
         pause = _FIRST_PAUSE
         for remaining in reversed(range(self._retries + 1)):

@@ -79,7 +79,7 @@ def _script_path(shell: str) -> tuple[Path, str]:
 
 
 def _home(variable: str, default: str) -> Path:
-    """Return a directory of the XDG specification, which ignores relative paths. Raise ``UsageError`` for no home."""
+    """Return the absolute path in a variable of XDG, or ``default`` in the home. Raise ``UsageError`` without one."""
     value, home = os.environ.get(variable, ""), os.path.expanduser("~")
     if value.startswith("/"):
         return Path(value)
