@@ -199,20 +199,20 @@ class ThisMachine:
         except OSError as error:  # the next time is waited for
             log_line(f"resource-api: a run cannot be started: {error.strerror}")
             return
-        ending = 0
+        last_signal = 0
         while True:
-            ended, status, usage = os.wait4(pid, os.WNOHANG)
-            if ended:  # 0 while it runs
+            child, status, usage = os.wait4(pid, os.WNOHANG)
+            if child:  # 0 while it runs
                 break
             number = signal.sigwaitinfo({*self._ends, signal.SIGCHLD}).si_signo
             if number != signal.SIGCHLD:
-                ending = number
+                last_signal = number
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
         if os.WIFSIGNALED(status):
             self._on_killed(KilledRun(os.WTERMSIG(status), usage.ru_maxrss >> 10, began))
-        if ending:
-            raise Stopped(ending)
+        if last_signal:
+            raise Stopped(last_signal)
 
     def _spawn(self) -> int:
         """Start the command in a process group of its own, so that Ctrl-C reaches it from here alone; return its id."""
