@@ -630,7 +630,10 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
 def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
     """Return a saved file as a document with positions ``heads`` (section → key → position); others are parsed."""
     raw, _ = reading.read_file(file)
-    index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
+
+    def index() -> Node:
+        return reading.parse(raw, file).root or Node((1, 1), {})
+
     return Document(data, file, raw, index, _positions_as(heads, tuple))
 
 

@@ -133,7 +133,7 @@ class Document:
         """
         # Nearly all positions that are asked for are heads; for any other one the text is parsed again.
         head = self._heads.get(str(path[0]), {}).get(str(path[1])) if len(path) > 1 else None
-        if head and len(path) == 2 and not value:  # noqa: PLR2004 - a section and a key in it
+        if head and not path[2:] and not value:
             return head
         root = self.root
         if root is None:
