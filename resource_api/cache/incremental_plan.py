@@ -322,22 +322,28 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
     keys = _keys_to_leave_out(plan, digests)
     if not any(keys):
         return None
-    groups: dict[str, list[Entry]] = {}
-    for step in plan.steps:
-        groups.setdefault(step.entry.instance, []).append(step.entry)
-    rows = []
-    for instance, entries in groups.items():
-        indexes = [entry.index for entry in entries]
-        digests_of_fixed = [digests[index] if keys[index] else "" for index in indexes]
-        rows.append(InstanceRows(instance, [entry.name for entry in entries], indexes, digests_of_fixed))
+    fixed = {index: digest if keys[index] else "" for index, digest in digests.items()}
     return Conclusion(
         keys,
-        rows,
+        _rows_by_instance([step.entry for step in plan.steps], fixed),
         recorded=sorted(plan.prior.records),
         providers=len(plan.prior.instances.recorded),
         dependents=reverse(plan.catalog.requires),
         references=dict(_named_entries(plan.catalog)),
     )
+
+
+def _rows_by_instance(entries: Iterable[Entry], digests: Mapping[int, str]) -> list[InstanceRows]:
+    """Return the resources of each provider instance, and the ``digests`` (index → digest) of their rows."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.instance, []).append(entry)
+    rows = []
+    for instance, group in groups.items():
+        indexes = [entry.index for entry in group]
+        names = [entry.name for entry in group]
+        rows.append(InstanceRows(instance, names, indexes, [digests[index] for index in indexes]))
+    return rows
 
 
 def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[str]:
