@@ -322,10 +322,10 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
     keys = _keys_to_leave_out(plan, digests)
     if not any(keys):
         return None
-    fixed = {index: digest if keys[index] else "" for index, digest in digests.items()}
+    digests = {index: digest if keys[index] else "" for index, digest in digests.items()}
     return Conclusion(
         keys,
-        _rows_by_instance([step.entry for step in plan.steps], fixed),
+        _rows_by_instance([step.entry for step in plan.steps], digests),
         recorded=sorted(plan.prior.records),
         providers=len(plan.prior.instances.recorded),
         dependents=reverse(plan.catalog.requires),
