@@ -509,12 +509,9 @@ def distrust_reason(key: HostKey, fingerprints: Collection[str]) -> str:
 
 
 def record_host_keys(file: Path, keys: Iterable[HostKey]) -> None:
-    """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``.
-
-    Links in the user's path are followed once, before the file is opened: no directory can be exchanged meanwhile.
-    """
+    """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``."""
     lines = dict.fromkeys(f"{key.endpoint.pattern} {key.line}\n" for key in keys)
-    path = canonical_path(os.path.abspath(file))
+    path = canonical_path(os.path.abspath(file))  # follows links once: no directory can be exchanged meanwhile
     with Directories() as directories:
         directories.make(os.path.dirname(path))
         directory, name = directories.follow(path)

@@ -146,10 +146,8 @@ class HostChannel:
             self._outgoing += [b"%d\n" % len(raw), raw]
 
     def _event(self, kind: str, document: object) -> HostEvent:
-        """Return the event of a document from the host. Raise ``ValueError`` for a document that no run sends.
-
-        Too many events and deep nesting could exhaust this machine.
-        """
+        """Return the event of a document from the host. Raise ``ValueError`` for a document that no run sends."""
+        # Too many events and deep nesting could exhaust this machine.
         self._events += 1
         if self._events > MAX_EVENTS:
             raise ValueError(f"more than {MAX_EVENTS} events")
@@ -165,10 +163,7 @@ class HostChannel:
         return HostEvent(self.host, document)
 
     def _ended(self, code: object) -> HostEvent:
-        """Return the end of a job with its exit code. Raise ``ValueError`` for an invalid one.
-
-        It is a refusal after a document ``refused`` with the exit code of a run that changed nothing.
-        """
+        """Return the end of a job with its exit code. Raise ``ValueError`` for an invalid one."""
         if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - the largest exit code
             raise ValueError("no exit code")
         if self._refused and code in _REFUSALS:

@@ -135,10 +135,7 @@ def _node_pattern(node: ast.expr) -> str:
 
 
 def _contents_at(path: str, trust: CodeTrust) -> Iterator[tuple[str, bytes]]:
-    """Yield a file's path and content; for a directory first the list of its members, under its path with a slash.
-
-    Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
-    """
+    """Yield a file's path and content; of a directory first a list, at a path with a slash. Raise ``OSError``."""
     if not os.path.isdir(path):
         with open_trusted(path, trust) as file:
             yield path, file.read(LARGEST + 1)

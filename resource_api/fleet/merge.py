@@ -276,12 +276,10 @@ class _HostResult:
         self.changed = self.changed or any(map(result.get, _STATE_CHANGES))
 
     def _store(self, document: Mapping[str, object]) -> None:
-        """Add a document to both digests of the result, and store it as JSON if there is room.
-
-        The answer of a command that reads is compared by its printed text.
-        """
+        """Add a document to both digests of the result, and store it as JSON if there is room."""
         exact, text = self._texts({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
         literal, nameless = exact, text
+        # The answer of a command that reads is compared by its printed text: the rest may differ.
         if self._printed is not None and document["type"] == "result":
             literal = nameless = self._printed.find(text)
             if text != exact:

@@ -178,15 +178,12 @@ class OpensshTransport:
         return OpensshProcess(child, process, self._wait_for, terminal=terminal)
 
     def _wait_for(self, child: asyncio.SubprocessTransport, process: asyncio.subprocess.Process) -> None:
-        """Close the transport of a killed process after its end, in a task that ``close`` awaits.
-
-        If it were closed at once, a waiter for the process might miss its exit code.
-        """
+        """Close the transport of a killed process after its end, in a task that ``close`` awaits."""
 
         async def wait() -> None:
             """Wait for the end of the process, then close its transport."""
             await process.wait()
-            child.close()
+            child.close()  # closed at once, a waiter for the process might miss its exit code
 
         task = asyncio.get_running_loop().create_task(wait())
         self._exiting.add(task)

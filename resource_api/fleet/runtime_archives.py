@@ -181,10 +181,8 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
 
 
 def _program(member: Member) -> bytes:
-    """Return the content of a program or library, or b"" for another member of an archive.
-
-    The C library is none of them: it names the versions that it provides, not one that it needs.
-    """
+    """Return the content of a program or library, or b"" for another member of an archive."""
+    # The C library names the versions that it provides, not one that it needs.
     if member.kind != "file" or _LIBC.fullmatch(member.name):
         return b""
     content = b"".join(member.parts)

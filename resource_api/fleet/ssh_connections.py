@@ -186,10 +186,7 @@ class SshConnections:
             gc.collect()
 
     async def _connect(self, host: Host, stream: _HostStream) -> str:
-        """Connect to a host, start our program there, and relay bytes until the host's end; return the error, or "".
-
-        The time limit of the connection also holds until a program there answers.
-        """
+        """Connect to a host, start our program there, and relay bytes until the host's end; return the error, or ""."""
         password = None
         if host.become != "none" and host.become_password is not None:
             password = await self._loop.run_in_executor(None, self._passwords.read, host.become_password)
@@ -200,6 +197,7 @@ class SshConnections:
             stream.process = process
             errors = self._loop.create_task(_read_errors(process, stream, launch))
             try:
+                # The limit of the connection also holds until a program there answers.
                 async with asyncio.timeout(host.connect_timeout) as limit:
                     return await self._transfer(process, stream, launch, limit)
             except TimeoutError:
@@ -298,12 +296,9 @@ class BecomePasswords:
 
 
 def _read_password(source: ValueSource) -> str:
-    """Return the password for sudo or doas. Raise ``ResourceError`` if its source has none, or several lines.
-
-    A carriage return at its end is no part of it: the file may have been written on Windows.
-    """
+    """Return the password for sudo or doas. Raise ``ResourceError`` if its source has none, or several lines."""
     with errors_as(ResourceError, begin="become_password: "):
-        password = source.read().removesuffix("\r")
+        password = source.read().removesuffix("\r")  # of a file that was written on Windows
     if not password or "\n" in password:  # further lines would be input of the program that sudo starts
         there = "are more" if password else "is none"
         raise ResourceError(f"become_password: {source.name}: a password is one line, and there {there}")
@@ -321,10 +316,7 @@ def connection_limit(connections: int, transports: Collection[str]) -> int:
 
 
 async def _read_errors(process: RemoteProcess, stream: _HostStream, launch: Launch) -> None:
-    """Read a host's standard error until it ends, and answer the prompts of sudo in it.
-
-    After a problem close the process, which ends ``_transfer``: it waits for standard output.
-    """
+    """Read a host's standard error until it ends, and answer the prompts of sudo in it."""
     with suppress(ConnectionLost):
         while not launch.problem:
             data = await process.read_error()
@@ -332,4 +324,4 @@ async def _read_errors(process: RemoteProcess, stream: _HostStream, launch: Laun
                 return
             launch.receive_error(data)
             stream.send(launch.take())
-        process.close()
+        process.close()  # ends ``_transfer``, which waits for standard output

@@ -162,10 +162,7 @@ class Compared:
         return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
     def _part(self, path: str, entry: object) -> Any:
-        """Return the compared fields of a path's contents, or None for no path.
-
-        The digest is omitted if it differs between two creations; of a shared file it disregards the order of lines.
-        """
+        """Return the fields of a path's contents that are compared, or None for no path."""
         fields = comparable(entry)
         if fields is None:
             return None

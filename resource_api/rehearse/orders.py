@@ -284,10 +284,8 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
 
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return an order's failures and contents without owners, and without the order of lines in ``shared`` files.
-
-    Owners are omitted because numbers of users depend on the order of their creation.
-    """
+    """Return an order's failures and contents without owners, and without the order of lines in ``shared`` files."""
+    # Numbers of users, as owners are, depend on the order of their creation.
     compared = {
         path: (kind, mode, in_any_order(digest) if path in shared else digest)
         for path, ((kind, mode, *_), digest) in document["contents"].items()

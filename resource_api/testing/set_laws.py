@@ -591,9 +591,7 @@ def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | 
     updated = {*definition.parameters, *definition.names_of_kind("init_only"), *changed}
     partial = {name: value for name, value in examples.present.items() if name in needed}
     partial |= {name: value for name, value in examples.updated.items() if name in updated}
-    try:
-        harness.runtime.validate(harness.manifest(partial))
-    except ManifestError:
+    if not _is_valid(harness, partial):
         return None
     [entry], [declared] = harness.entries(examples.present), harness.entries(partial)
     if declared.should.keys() >= entry.should.keys():
