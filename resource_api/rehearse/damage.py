@@ -222,14 +222,21 @@ class Damager:
                 obstacle = error
         if obstacle.startswith(NOT_CONVERGED):
             return set(), obstacle
-        # The provider saw no difference: by a false ``get`` or ``insync``, which a new creation circumvents. Paths that
-        # differ between any two creations are no damage.
-        for body in without_error:
-            self._set(damage.step, body, replaced=True)
+        changed = self._changed_by_replacement(damage.step, without_error)
+        return changed, "" if changed else obstacle or "no other value makes a difference"
+
+    def _changed_by_replacement(self, step: Step, bodies: Bodies) -> set[str]:
+        """Replace a resource by one of ``bodies`` that changes a file, and return the changed paths, or none.
+
+        A provider with a false ``get`` or ``insync`` sees no difference; a new creation circumvents that.
+        """
+        for body in bodies:
+            self._set(step, body, replaced=True)
             changed = self._changed()
+            # Paths that differ between any two creations are no damage.
             if changed & self._compared.differing(self._before, self._contents):
-                return changed, ""
-        return set(), obstacle or "no other value makes a difference"
+                return changed
+        return set()
 
     def _changed(self) -> set[str]:
         """Read the overlay again; return the paths, caches and logs left out, that the last action has changed."""

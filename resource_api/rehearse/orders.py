@@ -318,12 +318,7 @@ def _missing_relationship(
     of the wrong order.
     """
     first, then = (run.catalog.entries[index] for index in pair)
-    outer_first, outer = _siblings(run.catalog, first, then)
-    if _may_require(outer, outer_first, relationships):
-        # As its own file spells it, without the components around.
-        text = needs(str(reference.Reference(outer_first.declaration.type, outer_first.title)))
-    else:
-        outer, text = then, f"must come after {first.reference}"
+    outer, text = _requirement(run.catalog, first, then, relationships)
     failed = next((name for name in worse.failed if name != str(then.reference)), "")
     if changed:
         both = {str(first.reference), str(then.reference)}.issubset(run.writers.get(changed[0], ()))
@@ -331,6 +326,15 @@ def _missing_relationship(
     elif failed and str(then.reference) not in worse.failed:
         text = f"{text}, or {failed} fails"
     return Finding(str(outer.reference), text, "", outer.declaration.place().line_text)
+
+
+def _requirement(catalog: Catalog, first: Entry, then: Entry, relationships: Relationships) -> tuple[Declared, str]:
+    """Return the declaration around ``then`` that can require one around ``first``, and the text for it."""
+    outer_first, outer = _siblings(catalog, first, then)
+    if _may_require(outer, outer_first, relationships):
+        # As its own file spells it, without the components around.
+        return outer, needs(str(reference.Reference(outer_first.declaration.type, outer_first.title)))
+    return then, f"must come after {first.reference}"
 
 
 def _siblings(catalog: Catalog, first: Entry, then: Entry) -> tuple[Declared, Declared]:
