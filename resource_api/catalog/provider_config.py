@@ -16,7 +16,7 @@ from resource_api.model.declaration import ProviderInstance
 from resource_api.model.type_definition import FunctionCall
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason, suggestion
-from resource_api.model.values.reference import capitalize_type, instance_name, split_instance
+from resource_api.model.values.reference import capitalize_type, instance_name, split_instance, uncapitalize_type
 from resource_api.model.values.values import (
     SCALAR_TYPES,
     UNKNOWN,
@@ -168,7 +168,7 @@ def _called_providers(values: Iterable[Any], types_with_function: Callable[[str]
         function = body.get("invoke") if type(body) is dict else None
         if type(function) is str:
             type_name, _, name = function.rpartition(".")
-            types = [type_name[:1].lower() + type_name[1:]] if type_name else types_with_function(name)
+            types = [uncapitalize_type(type_name)] if type_name else types_with_function(name)
             yield from types if body.get("provider") is None else [str(body["provider"])]
 
 
@@ -343,7 +343,7 @@ def _call(body: Mapping[str, object], diagnostics: Diagnostics, definitions: Def
     if type(function) is not str or type(arguments) is not dict:
         raise ValueError("write {invoke: FUNCTION, with: {INPUT: VALUE}}")
     type_name, _, name = function.rpartition(".")
-    type_name = type_name[:1].lower() + type_name[1:]
+    type_name = uncapitalize_type(type_name)
     if provider is not None:
         instance = select_instance(provider, type_name, diagnostics.manifest)
     else:

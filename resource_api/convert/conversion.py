@@ -264,10 +264,8 @@ class _Attempt:
         """
         first, titles = row.reference, numbered(row.title)
         while (earlier := declared.get(row.reference)) is not None and not earlier.merge(row):
-            loops = [part.attributes.get("for_each") for part in (earlier, row)]
-            conditions: list[Any] = [part.attributes.get("when", True) for part in (earlier, row)]
-            is_apart = (None not in loops and loops[0] != loops[1]) or exclude(*conditions)
-            if not is_apart or len(namevars := self._namevars(row.type)) != 1:
+            namevars = self._namevars(row.type)
+            if len(namevars) != 1 or not _are_apart(earlier.attributes, row.attributes):
                 refuse(f"{first} is declared at {earlier.task.location} with other values")
             row.attributes = {namevars[0]: row.title, **row.attributes}
             row.title = next(titles)
@@ -335,6 +333,12 @@ def _project(path: str) -> str:
     """Return the name of the project: the file's, as far as it can be one."""
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(path).rpartition(".")[0] or os.path.basename(path))
     return stem if STACK_NAME.match(stem) else "playbook"
+
+
+def _are_apart(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Return whether two declarations never apply together, because their loops or conditions differ."""
+    loops = [first.get("for_each"), second.get("for_each")]
+    return (None not in loops and loops[0] != loops[1]) or exclude(first.get("when", True), second.get("when", True))
 
 
 def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:

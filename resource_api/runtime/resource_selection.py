@@ -13,7 +13,7 @@ from resource_api.model.codec import plain
 from resource_api.model.datatypes import from_text
 from resource_api.model.values.error_translation import errors_as
 from resource_api.model.values.errors import CannotList, DefinitionError, ProviderError, UnknownType, UsageError, hint
-from resource_api.model.values.reference import Reference, capitalize_type
+from resource_api.model.values.reference import Reference, capitalize_type, uncapitalize_type
 from resource_api.model.values.start_up import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
 from resource_api.runtime.single_resource import ResourceReader, canonical_identity, check_has_resources, parse_name
@@ -41,7 +41,7 @@ def is_pattern(text: str) -> bool:
 def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
     """Return the type of a name of the command line. Raise ``UsageError`` for an unknown one."""
     with errors_as(UsageError, UnknownType):
-        return reader.registry.type(name[:1].lower() + name[1:])  # capitalized in references
+        return reader.registry.type(uncapitalize_type(name))
 
 
 def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition], set[str]]:

@@ -199,13 +199,12 @@ def encode(message: str, values: Message) -> bytes:
     >>> encode("Step", {"attribute_name": "id", "element_key_int": 2}).hex()
     '0a0269641802'
     """
-    fields = MESSAGES[message]
-    return b"".join(
-        _encode_field(fields[name], item)
-        for name, value in values.items()
-        if value is not None
-        for item in _items(fields[name], value)
-    )
+    encoded = bytearray()
+    for name, value in values.items():
+        field = MESSAGES[message][name]
+        for item in _items(field, value) if value is not None else ():
+            encoded += _encode_field(field, item)
+    return bytes(encoded)
 
 
 def _items(field: Field, value: Any) -> Iterable[Any]:

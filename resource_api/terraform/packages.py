@@ -119,9 +119,8 @@ def _matches(pattern: str, address: ProviderAddress) -> bool:
     """Return whether a mirror's pattern ``HOST/NAMESPACE/NAME`` fits an address, which may be without default host."""
     host, namespace, name = ["", *pattern.split("/")][-3:]
     hosts = [address.host] if address.host else ["", *DEFAULT_HOSTS]
-    return any(fnmatchcase(host_name, host) for host_name in hosts) and all(
-        map(fnmatchcase, (address.namespace, address.name), (namespace, name))
-    )
+    is_host = any(fnmatchcase(candidate, host) for candidate in hosts)
+    return is_host and fnmatchcase(address.namespace, namespace) and fnmatchcase(address.name, name)
 
 
 def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:

@@ -160,18 +160,18 @@ class PluginProcess:
 
     def call(self, method: str, timeout: float | None = None, **fields: object) -> Message:
         """Call a method, and return the fields of its response. Raise ``PluginError``; ``timeout`` is in seconds."""
-        _, request, response = METHODS[method]
-        path = METHODS[method].path(self.version)
+        called = METHODS[method]
         with self._errors(method):
-            return decode(response, self._channel().call(path, encode(request, fields), timeout))
+            request = encode(called.request, fields)
+            return decode(called.response, self._channel().call(called.path(self.version), request, timeout))
 
     def stream(self, method: str, timeout: float | None = None, **fields: object) -> Iterator[Message]:
         """Call a method with a stream of responses, and yield the fields of each. Raise ``PluginError``."""
-        _, request, response = METHODS[method]
-        path = METHODS[method].path(self.version)
+        called = METHODS[method]
         with self._errors(method):
-            for message in self._channel().stream(path, encode(request, fields), timeout):
-                yield decode(response, message)
+            request = encode(called.request, fields)
+            for message in self._channel().stream(called.path(self.version), request, timeout):
+                yield decode(called.response, message)
 
     @contextmanager
     def _errors(self, method: str) -> Iterator[None]:

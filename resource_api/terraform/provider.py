@@ -444,10 +444,13 @@ class Resources(_ProgramSession):
         """Create, update or delete each resource as the program plans it."""
         self._deadline = context.deadline
         for name, (is_, should) in changes.items():
-            exists, present = (is_ or {}).get("ensure") == "present", should["ensure"] == "present"
-            action = context.updating if exists and present else context.creating if present else context.deleting
-            with action(name):
-                self._apply(context, name, should if present else None, creates=not exists)
+            creates = (is_ or {}).get("ensure") != "present"
+            if should["ensure"] != "present":
+                with context.deleting(name):
+                    self._apply(context, name, None, creates=creates)
+            else:
+                with context.creating(name) if creates else context.updating(name):
+                    self._apply(context, name, should, creates=creates)
 
     def _apply(self, context: Context, name: str, should: Mapping[str, object] | None, *, creates: bool) -> None:
         """Apply the program's plan of one resource, and store the state that it returns.
