@@ -122,7 +122,7 @@ class Family:
             return {}
         return schemas
 
-    @property
+    @cached_property
     def plans_destruction(self) -> bool:
         """Whether the provider is to plan deletions too."""
         return bool(self.schema.get("server_capabilities", {}).get("plan_destroy"))

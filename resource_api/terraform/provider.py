@@ -56,29 +56,18 @@ _LONGEST_LIST: Final = 1_000_000
 class _Program(Protocol):
     """The program of a provider: its schema, and its processes by configuration."""
 
-    @property
-    def name(self) -> str:
-        """The name of the provider in the manifest."""
-
-    @property
-    def address(self) -> str:
-        """The address of the provider, with a host; a guess where only the path of the program is declared."""
-
-    @property
-    def schema(self) -> Message:
-        """The schemas of the program. Raise ``DefinitionError`` for a failed request."""
-
-    @property
-    def config_fields(self) -> Mapping[str, SchemaField]:
-        """The fields of the provider's configuration."""
-
-    @property
-    def identities(self) -> Mapping[str, Message]:
-        """The schemas of identities by type; empty for a program without them."""
-
-    @property
-    def plans_destruction(self) -> bool:
-        """Whether the provider is to plan deletions too."""
+    #: The name of the provider in the manifest.
+    name: str
+    #: The address of the provider, with a host; a guess where only the path of the program is declared.
+    address: str
+    #: The schemas of the program, requested at the first use; ``DefinitionError`` is raised for a failed request.
+    schema: Message
+    #: The fields of the provider's configuration.
+    config_fields: Mapping[str, SchemaField]
+    #: The schemas of identities by type; empty for a program without them.
+    identities: Mapping[str, Message]
+    #: Whether the provider is to plan deletions too.
+    plans_destruction: bool
 
     def process(self, key: str | None = None) -> PluginProcess:
         """Return the process of a configuration; None: any that runs. Raise ``PluginError``."""
@@ -384,16 +373,7 @@ class Resources(_ProgramSession):
         question = hash(repr((creates, config)))
         if name in self._plans and self._plans[name].question == question:
             return self._plans[name]
-        answer = self._call(
-            context,
-            "plan",
-            type_name=self.type_name,
-            prior_state=cty.to_dynamic(self._kind, state.values),
-            config=cty.to_dynamic(self._kind, config),
-            proposed_new_state=cty.to_dynamic(self._kind, schema.propose(self._fields, state.values, config)),
-            prior_private=state.private,
-            client_capabilities=_CAPABILITIES,
-        )
+        answer = self._ask_plan(context, state, config, schema.propose(self._fields, state.values, config))
         planned: dict[str, object] = cty.from_dynamic(self._kind, answer.get("planned_state")) or {}
         planned = state.values if state.values == planned else planned  # one object, which saves memory
         paths = [path["steps"] for path in answer["requires_replace"] if path["steps"]]
@@ -401,6 +381,19 @@ class Resources(_ProgramSession):
         private, tolerant = answer.get("planned_private", b""), bool(answer.get("legacy_type_system"))
         plan = self._plans[name] = _ProgramPlan(question, state.values, planned, replace, private, tolerant)
         return plan
+
+    def _ask_plan(self, context: Context, state: _State, config: object, proposed: object) -> Message:
+        """Return the program's answer on a plan from a state to a configuration; None for both is a deletion."""
+        return self._call(
+            context,
+            "plan",
+            type_name=self.type_name,
+            prior_state=cty.to_dynamic(self._kind, state.values),
+            config=cty.to_dynamic(self._kind, config),
+            proposed_new_state=cty.to_dynamic(self._kind, proposed),
+            prior_private=state.private,
+            client_capabilities=_CAPABILITIES,
+        )
 
     def insync(
         self, context: Context, name: str, attribute: str, is_: Mapping[str, object], should: Mapping[str, object]
@@ -490,17 +483,7 @@ class Resources(_ProgramSession):
         """Return the private bytes for a deletion: those of its plan if the program plans deletions."""
         if not self.family.plans_destruction:
             return state.private
-        absent = cty.to_dynamic(self._kind, None)
-        answer = self._call(
-            context,
-            "plan",
-            type_name=self.type_name,
-            prior_state=cty.to_dynamic(self._kind, state.values),
-            proposed_new_state=absent,
-            config=absent,
-            prior_private=state.private,
-        )
-        private: bytes = answer.get("planned_private", b"")
+        private: bytes = self._ask_plan(context, state, None, None).get("planned_private", b"")
         return private
 
 
