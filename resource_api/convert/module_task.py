@@ -18,6 +18,7 @@ from resource_api.convert.expressions import (
     written,
     written_text,
 )
+from resource_api.convert.variables import octal_digits, split_text
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import as_list
 
@@ -174,18 +175,16 @@ class ModuleTask:
                 return [value]
         if value is None or isinstance(value, (list, ValueReference)):
             return value
-        return [part.strip() for part in str(value).split(",") if part.strip()]
+        return split_text(str(value))  # type: ignore[no-any-return] # of a text, a list
 
     def mode(self) -> dict[str, Any]:
         """Return a file's mode as an attribute, if any: an unquoted ``0644``, in YAML a number, as octal digits."""
         mode = self.take("mode")
         if mode == "preserve":
             no_counterpart("'mode: preserve'")
-        if isinstance(mode, int) and not isinstance(mode, bool):
-            mode = f"{mode:04o}"
-        elif isinstance(mode, ValueReference):
+        if isinstance(mode, ValueReference):
             self.scope.octal_digits(mode)
-        return {} if mode is None else {"mode": mode}
+        return {} if mode is None else {"mode": octal_digits(mode)}
 
     def permissions(self) -> dict[str, Any]:
         """Return owner, group and mode as attributes; the default owner is ``become_user``."""

@@ -25,7 +25,7 @@ from resource_api.model.values.start_up import regex
 from resource_api.model.values.values import leaves, literal, map_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.convert.playbook import Location, Loop, Play, Variable
 
@@ -129,6 +129,16 @@ def numbered(name: str, form: str = " ({})") -> Iterator[str]:
     """Yield a name, and then the name with the numbers from 2 on behind it."""
     yield name
     yield from (name + form.format(number) for number in count(2))
+
+
+def octal_digits(mode: object) -> Any:
+    """Return a mode that YAML has read as a number, such as ``0644``, as text again; any other value as it is."""
+    return f"{mode:04o}" if type(mode) is int else mode
+
+
+def split_text(value: object) -> Any:
+    """Return the items of a text with commas, which Ansible takes for a list; any other value as it is."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 def elements_of(collection: object) -> list[Any]:
@@ -250,8 +260,8 @@ class Names:
     def octal_digits(self, reference: ValueReference) -> None:
         """Turn an input's default that is used as a mode into octal digits: YAML has read ``0644`` as a number."""
         name = reference.path.removeprefix("inputs.")
-        if name in self.inputs and type(number := self.inputs[name].default) is int:
-            self.inputs[name] = self.inputs[name]._replace(default=f"{number:04o}")
+        if name in self.inputs:
+            self.inputs[name] = self.inputs[name]._replace(default=octal_digits(self.inputs[name].default))
         if self.class_of(reference) is int:
             no_counterpart(f"a mode that is the number in '{reference.path}'")
 
@@ -412,19 +422,12 @@ class LoopNames:
                 element.setdefault(name, default)
         return self.value(keys)
 
-    def octal_digits(self, path: str) -> None:
-        """Turn the numbers at a reference's path into octal digits: YAML reads the mode ``0644`` as a number."""
+    def change(self, path: str, change: Callable[[Any], Any]) -> None:
+        """Replace the member of each element at a reference's path by ``change(member)``."""
         name = path.removeprefix("each.value.")
         for element in elements_of(self.collection):
-            if isinstance(element, dict) and type(number := element.get(name)) is int:
-                element[name] = f"{number:04o}"
-
-    def split(self, path: str) -> None:
-        """Split the texts of the elements' member at commas, as Ansible does, for an attribute that needs a list."""
-        name = path.removeprefix("each.value.")
-        for element in elements_of(self.collection):
-            if isinstance(element, dict) and isinstance(text := element.get(name), str):
-                element[name] = [part.strip() for part in text.split(",") if part.strip()]
+            if isinstance(element, dict) and name in element:
+                element[name] = change(element[name])
 
 
 class TaskScope:
@@ -457,14 +460,14 @@ class TaskScope:
     def split_members(self, reference: ValueReference) -> None:
         """Split the texts in a loop's elements behind a reference at their commas: an attribute needs lists."""
         if self._loop is not None and reference.path.startswith("each.value."):
-            self._loop.split(reference.path)
+            self._loop.change(reference.path, split_text)
 
     def octal_digits(self, reference: ValueReference) -> None:
         """Turn the numbers behind a reference to inputs or a loop's elements into octal digits, for a mode."""
         if self._loop is None or not reference.path.startswith("each."):
             self.names.octal_digits(reference)
             return
-        self._loop.octal_digits(reference.path)
+        self._loop.change(reference.path, octal_digits)
         name = reference.path.removeprefix("each.value.")
         for element in elements_of(self.literal_value(self._loop.collection)):
             if isinstance(element, dict) and type(element.get(name)) is int:
@@ -524,7 +527,8 @@ class TaskScope:
         """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default, replaces_empty=replaces_empty)
-        if not self.has_value(name) and not keys and name not in _MAGIC and not name.startswith("ansible_"):
+        is_undefined = not self.has_value(name) and name not in _MAGIC and not name.startswith("ansible_")
+        if is_undefined and not keys:
             if isinstance(default, ValueReference):
                 return default
             return self.names.unknown_input(name, None if isinstance(default, Omit) else _unescaped(default))

@@ -67,11 +67,6 @@ class Certificate(NamedTuple):
     certificate: bytes
     key: bytes
 
-    @property
-    def pem(self) -> bytes:
-        """Both, as one file."""
-        return self.certificate + self.key
-
 
 def generate_certificate() -> Certificate:
     """Return a new self-signed certificate for one connection. Raise ``ImportError`` without ``cryptography``."""

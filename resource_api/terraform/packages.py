@@ -180,11 +180,6 @@ class Package(NamedTuple):
     version: Version
     path: str
 
-    @property
-    def is_packed(self) -> bool:
-        """Whether it is a zip file."""
-        return self.path.endswith(".zip")
-
 
 def platform() -> str:
     """Return the name of this machine's platform in mirrors."""
@@ -260,7 +255,7 @@ def executable(directory: str, name: str) -> str:
 
 def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -> str:
     """Return the directory of a package; a zip file is unpacked once, into ``cache``, for all later runs."""
-    if not package.is_packed:
+    if not package.path.endswith(".zip"):
         return package.path
     with os.fdopen(open_trusted(package.path), "rb") as file:
         status = os.fstat(file.fileno())

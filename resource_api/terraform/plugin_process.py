@@ -93,7 +93,7 @@ class PluginProcess:
         try:
             # ``version`` is set only then: without it the program has not begun.
             endpoint, self.version = self._await_handshake()
-            self._endpoint = endpoint if client is None else endpoint._replace(client=client.pem)
+            self._endpoint = endpoint if client is None else endpoint._replace(client=client.certificate + client.key)
         except PluginError:
             self.close()
             raise
@@ -152,11 +152,6 @@ class PluginProcess:
     def is_open_to_others(self) -> bool:
         """Whether any user of the machine can connect to it."""
         return self._endpoint.network == "tcp" and not self._endpoint.certificate
-
-    @property
-    def pid(self) -> int:
-        """The process id of the program."""
-        return self._process.pid
 
     def call(self, method: str, timeout: float | None = None, **fields: object) -> Message:
         """Call a method, and return the fields of its response. Raise ``PluginError``; ``timeout`` is in seconds."""

@@ -90,19 +90,15 @@ class _ProgramFinder:
         ``open_trusted`` opens a file that no other user can change; ``environment`` has Terraform's own directories.
         """
         self._beside = beside
+        self._lock_path = os.path.join(beside, packages.LOCK_FILE)
         self._open_trusted = open_trusted
         self._environment = environment
-
-    @property
-    def lock_path(self) -> str:
-        """The path of the lock file."""
-        return os.path.join(self._beside, packages.LOCK_FILE)
 
     @cached_property
     def lock(self) -> Mapping[ProviderAddress, LockedProvider] | None:
         """Address of a provider → its version and hashes in the lock file; None without one. Raise ``ProgramError``."""
         try:
-            return packages.read_lock(self.lock_path)
+            return packages.read_lock(self._lock_path)
         except ValueError as error:
             raise ProgramError(str(error)) from error
 
@@ -168,17 +164,17 @@ class _ProgramFinder:
     ) -> Package:
         """Return the locked version's package. Raise ``ProgramError`` if it is missing or not ``accepted``."""
         if locked is None:
-            raise ProgramError(f"{self.lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it")
+            raise ProgramError(f"{self._lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it")
         if not accepted.contains(locked.version):
             msg = (
-                f"{self.lock_path} names {locked.version}, which '{accepted}' does not accept;"
+                f"{self._lock_path} names {locked.version}, which '{accepted}' does not accept;"
                 " 'resource-api providers lock MANIFEST' chooses another"
             )
             raise ProgramError(msg, "version")
         package = packages.newest(candidates, packages.version_range(f"=={locked.version}"))
         if package is None:
             text = _not_found(address, f"=={locked.version}", candidates, searched)
-            raise ProgramError(f"{text}; {self.lock_path} names that version")
+            raise ProgramError(f"{text}; {self._lock_path} names that version")
         return package
 
     def _check_hash(self, program: ProviderProgram, locked: LockedProvider) -> None:
@@ -186,7 +182,7 @@ class _ProgramFinder:
         digest = packages.package_hash(program.directory)
         if digest not in locked.hashes:
             msg = (
-                f"{program.directory} differs from {self.lock_path}: it has {digest};"
+                f"{program.directory} differs from {self._lock_path}: it has {digest};"
                 " if that is right, 'resource-api providers lock MANIFEST' writes it"
             )
             raise ProgramError(msg)

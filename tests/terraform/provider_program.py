@@ -369,7 +369,7 @@ def on_tcp() -> tuple[socket.socket, str, Callable[[socket.socket], socket.socke
     context.load_verify_locations(cadata=os.environ["PLUGIN_CLIENT_CERT"])
     context.set_alpn_protocols(["h2"])
     with tempfile.NamedTemporaryFile() as file:
-        file.write(own.pem)
+        file.write(own.certificate + own.key)
         file.flush()
         context.load_cert_chain(file.name)
     der = base64.b64encode(ssl.PEM_cert_to_DER_cert(own.certificate.decode())).decode().rstrip("=")
