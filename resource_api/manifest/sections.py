@@ -1,10 +1,8 @@
 """Build one ``Manifest`` from documents: check its sections and the uniqueness of names.
 
-Each problem has its position. A problem of a single declaration leaves a manifest without that declaration: the catalog
-reports it together with its own. After any other problem names may be missing that the rest uses, so it is raised here.
-
-Types, attributes and the targets of references are the catalog's part. No message repeats a value: it may be a secret
-in the wrong place. The sections are described in ``docs/manifests.md``.
+A problem of a single declaration leaves a manifest without that declaration: the catalog reports it together with its
+own. After any other problem names may be missing that the rest uses, so it is raised here. Types, attributes and the
+targets of references are the catalog's part. No message repeats a value: it may be a secret in the wrong place.
 """
 
 from __future__ import annotations

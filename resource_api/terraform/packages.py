@@ -1,15 +1,11 @@
 """Packages of Terraform providers on this machine: addresses, mirrors, versions, executables, and the lock file.
 
-Mirrors are the directories that ``init`` fills, and the mirrors and caches that the command-line tools of Terraform and
-OpenTofu use: from their configuration file, or where it has no ``provider_installation``, their default ones. A mirror
-has unpacked packages, ``HOST/NAMESPACE/NAME/VERSION/linux_amd64/``, and packed ones,
-``HOST/NAMESPACE/NAME/terraform-provider-NAME_VERSION_linux_amd64.zip``. Nothing is downloaded.
+Mirrors are the directories that ``init`` fills, and those of the command-line tools of Terraform and OpenTofu, by their
+configuration file or else by default. A mirror has unpacked packages, ``HOST/NAMESPACE/NAME/VERSION/linux_amd64/``, and
+packed ones, ``HOST/NAMESPACE/NAME/terraform-provider-NAME_VERSION_linux_amd64.zip``. Nothing is downloaded.
 
-The lock file ``providers.lock`` has version and hashes of each provider, in the form of ``.terraform.lock.hcl``.
-``h1:`` is the hash of a package's files, the same for a directory and its zip file. Source: Go's ``dirhash.Hash1``.
-
-Lock files and the configuration file are read as the literals and blocks of HCL. Source: its native syntax
-specification, without expressions, templates and heredocs.
+The lock file ``providers.lock`` has the form of ``.terraform.lock.hcl``; its hashes ``h1:`` are of the files of a
+package, as by Go's ``dirhash.Hash1``. Both kinds of files are read as the literals and blocks of HCL.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Schemas of a Terraform provider: the fields of its blocks, the types made of them, configurations, schemas as JSON.
 
 One type is made for each resource, and one has the data sources and functions. A field called like an attribute that
-each of these types has gets a trailing underscore. Manifests write attributes that are called like a metaparameter so,
-too; that is a rule for all types (``AttributeSet.spelt``).
-
-A configuration has every attribute, None where nothing is declared, and empty collections for missing blocks. The JSON
-has the format of ``terraform providers schema -json``.
+each of these types has gets a trailing underscore. A configuration has every attribute, None where nothing is declared,
+and empty collections for missing blocks. The JSON has the format of ``terraform providers schema -json``.
 """
 
 from __future__ import annotations
