@@ -144,7 +144,7 @@ def _entry(name: str, value: object, indent: str) -> Iterator[str]:
 
 
 def _is_flat(collection: dict[str, Any] | list[Any]) -> bool:
-    """Return whether no value in a collection is one."""
+    """Return whether a collection has no list and no mapping in it."""
     parts = collection.values() if isinstance(collection, dict) else collection
     return not any(isinstance(part, (dict, list)) for part in parts)
 

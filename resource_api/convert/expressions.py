@@ -284,7 +284,7 @@ class Expressions:
             return self._template(text, parse_template(text), str(error))
 
     def _within_text(self, node: nodes.Node) -> str:
-        """Return an expression's value in a text; Ansible writes a list or Boolean as only a template can."""
+        """Return an expression's value as a part of a text; a list, a mapping or a Boolean is left to a template."""
         value = self.value_of(node)
         if self._scope.class_of(value) in {bool, list, dict} or not isinstance(value, _IN_TEXTS):
             no_counterpart("a list, mapping or Boolean within a text")

@@ -267,7 +267,7 @@ class ModuleTask:
         return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""
 
     def named(self, type_name: str, name: str, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource whose title has no meaning: it is the task's name, ``name``, or else the type's."""
+        """Declare a resource whose title has no meaning: the task's name, or else ``name`` or the type's."""
         title = self.task.name or name
         if "{{" in title:
             value = self.expressions.value(title)

@@ -169,7 +169,7 @@ class _Reader:
         self._kinds: dict[str, str] = {}
 
     def plays(self, path: str, files: tuple[str, ...], imports: tuple[Mapping, ...] = ()) -> Iterator[Play]:
-        """Yield the plays of a file and of those it imports; ``files`` import it, by the entries ``imports``."""
+        """Yield the plays of a file and of those it imports; ``files`` have imported it, with entries ``imports``."""
         for entry in self._list_of(path, files, "a playbook is a list of plays"):
             play = self._mapping(entry, path, "a play")
             imported = next((play[key] for key in play if short_name(key) == "import_playbook"), None)
@@ -345,7 +345,7 @@ class _Reader:
             yield from self._task(task, context)
 
     def _block(self, block: Mapping, context: _Context) -> Iterator[Task]:
-        """Yield the tasks of a block, those of its `rescue`, with the numbers of the former, and those of `always`."""
+        """Yield the tasks of a block, of its `rescue`, which have the numbers of the former, and of its `always`."""
         inner = self._inherit(context, block)
         tasks = list(self._tasks(block["block"], inner))
         yield from tasks

@@ -268,7 +268,10 @@ def _test_match(source: str, value: Any, name: str) -> str:
 
 
 def _test_order(words: str, accepts: Callable[[int], bool], bound: object, value: object, name: str) -> str:
-    """Return why ``{ge: bound}`` and the like fail, or ""; ``accepts`` tests -1, 0 or 1, ``words`` say so."""
+    """Return why a test such as ``{ge: bound}`` fails, or "".
+
+    ``words`` describe the order in the reason; ``accepts`` tests the result of the comparison, -1, 0 or 1.
+    """
     in_order = accepts(_compare(_existing(value), bound, name))
     return "" if in_order else f"{name} is {show(value)}, not {words} {show(bound)}"
 

@@ -198,7 +198,7 @@ class InputFiles:
             raise without_text(error) from None
 
     def decrypt(self, raw: bytes, path: str) -> bytes:
-        """Return a file's content, decrypted in memory. Raise ``UsageError`` without a key, ``ManifestError`` else."""
+        """Return a file's content, decrypted in memory. Raise ``UsageError`` without a key, or ``ManifestError``."""
         if self._identities is None:
             raise UsageError(f"{path} is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY")
         try:
@@ -209,7 +209,7 @@ class InputFiles:
             raise manifest_error(path, (0, 0), "inputs", message) from error
 
     def values(self, path: str) -> dict[str, LocatedValue]:
-        """Return the values of a file of inputs by name. Raise ``UsageError``, and as its checks do."""
+        """Return the values of a file of inputs by name, after the check of its programs. Raise ``UsageError``."""
         with errors_as(UsageError, OSError, f"cannot read {path}: "), open(path, "rb") as file:
             raw = file.read(MAX_BYTES + 1)
         values = located_values(self.parse(raw, path))

@@ -135,7 +135,10 @@ def _execute(raw: bytes, file: str, builtin_names: Mapping[str, object]) -> dict
 
 
 def _run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> None:
-    """Call ``run``, which executes the code of a file (``raw``, or None: read if needed); locate its exception."""
+    """Call ``run``, which executes the author's code; make an exception a ``ManifestError`` at its line.
+
+    ``raw``: the file's bytes, or None to read them when needed.
+    """
     try:
         run()
     except (ManifestError, KeyboardInterrupt):

@@ -194,7 +194,10 @@ class ManifestBuilder:
         self._add_purges(data.get("purge"))
 
     def _report(self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        """Add a problem at a key, or its ``value``; set ``lacks_names`` without a name that the rest may use."""
+        """Add a problem; set ``lacks_names`` if it leaves out a name that the rest may use, which would seem unknown.
+
+        ``resource``: its reference, if it is one's. ``value``: the position is the value's, not the key's.
+        """
         self.problems.append(self._problem(violation, resource, code, value=value))
         path = violation.path
         if not path:

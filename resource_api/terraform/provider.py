@@ -98,7 +98,7 @@ class _ProgramSession(BaseProvider):
         return answer
 
     def _call_unchecked(self, context: Context, method: str, **fields: object) -> Message:
-        """Call a method of the configured program within the deadline; its answer may have errors."""
+        """Call a method within the deadline, after the configuration if it needs that; the answer may have errors."""
         if method not in _UNCONFIGURED:
             self._configure(context)
         with self._errors():
@@ -124,7 +124,7 @@ class _ProgramSession(BaseProvider):
             stopping.cancel()
 
     def _configure(self, context: Context) -> None:
-        """Configure the program's process unless done. Raise ``ResourceError`` if it or ``configure`` failed."""
+        """Configure the program's process unless done. Raise ``ResourceError`` if refused or without ``configure``."""
         if self._configuration is None and self.family.config_fields:
             raise ResourceError(f"the Terraform provider {self.family.name} is asked before it is configured")
         if self._key is None:
@@ -367,7 +367,7 @@ class Resources(_ProgramSession):
             yield Problem(name, _diagnostic_text(row), "error" if row.get("severity") == _ERROR else "warning")
 
     def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
-        """Return the program's plan, kept for the next equal question: ``insync`` asks for each attribute."""
+        """Return the program's plan, from no state if ``creates``, and keep it: ``insync`` asks for each attribute."""
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
         question = hash(repr((creates, config)))
