@@ -225,10 +225,8 @@ class _Attempt:
 
     def _without_repetitions(self, tasks: Sequence[Converted]) -> list[Converted]:
         """Return tasks, each repeated declaration merged into its first one: a manifest has only one of each."""
-        # Reference → its declaration, in the plays before too.
-        declared = {
-            row.reference: row for section in self._sections for task in section.tasks for row in task.declarations
-        }
+        former = [row for section in self._sections for task in section.tasks for row in task.declarations]
+        declared = {row.reference: row for row in former}
         return [self._without_repetition(task, tasks, declared) for task in tasks]
 
     def _without_repetition(
@@ -286,9 +284,9 @@ class _Attempt:
         hosts = sorted({play.hosts for play in plays} - {*_HERE, "all"})
         if hosts:
             yield f"hosts: resource-api apply MANIFEST --on {shell_word(','.join(hosts).replace(':', ','))}"
-        yield from (
-            f"NOT CONVERTED: {remark.location}: {remark.reason}" for remark in self._remarks if not remark.title
-        )
+        for remark in self._remarks:
+            if not remark.title:
+                yield f"NOT CONVERTED: {remark.location}: {remark.reason}"
 
     def problems(self) -> Sequence[Problem]:
         """Return the errors of validation, except in lines of inputs: a mandatory input has no value yet."""

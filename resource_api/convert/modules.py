@@ -160,9 +160,8 @@ def line_in_file(task: ModuleTask) -> None:
         attributes["line"] = None
     elif line is None:
         no_counterpart("a line without a text")
-    task.named(
-        "file_line", f"line in {written_text(path)}: {written_text(match or line)}", attributes | task.check_command()
-    )
+    name = f"line in {written_text(path)}: {written_text(match or line)}"
+    task.named("file_line", name, attributes | task.check_command())
 
 
 def _insertion(task: ModuleTask) -> dict[str, Any]:

@@ -561,9 +561,8 @@ class _Conditions:
 
 def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
     """Return the registered result of a task, for later tasks; it has values only for a single `ansible_module`."""
-    references = [
-        row.reference for row in declarations if row.type == "ansible_module" and "for_each" not in row.attributes
-    ]
+    modules_of_task = [row for row in declarations if row.type == "ansible_module"]
+    references = [row.reference for row in modules_of_task if "for_each" not in row.attributes]
     return Result(references[0] if len(references) == 1 else "", [row.attributes for row in declarations])
 
 

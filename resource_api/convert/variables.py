@@ -345,9 +345,8 @@ class Names:
 
     def in_group(self, group: str) -> ValueReference:
         """Return the reference to a Boolean: whether this host is in a group or has its name; ``hosts`` may be both."""
-        names = self.call(
-            "std.concat", {"lists": [ValueReference("host.groups"), [ValueReference("host.name")]]}, "host_and_groups"
-        )
+        lists = [ValueReference("host.groups"), [ValueReference("host.name")]]
+        names = self.call("std.concat", {"lists": lists}, "host_and_groups")
         return self.call("std.contains", {"in": names, "item": group}, f"in_{_WORD.sub('_', group)}")
 
     def _input(self, name: str, declared: ConvertedInput) -> ValueReference:
@@ -513,9 +512,8 @@ class TaskScope:
         if value is not _MISSING:
             return value
         local = {key for variables in self._variables for key in variables}
-        return self.names.written_with(
-            name, local | ({self._loop.variable, self._loop.counter} if self._loop else set())
-        )
+        of_loop = {self._loop.variable, self._loop.counter} if self._loop else set()
+        return self.names.written_with(name, local | of_loop)
 
     def resolve_or(
         self, name: str, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool = False

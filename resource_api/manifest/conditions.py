@@ -429,6 +429,5 @@ class _Parser:
         if type(value) not in SCALAR_TYPES:
             self._violation(path, "a value in a test must be a text, a number, true, false or null")
         elif type(value) is str and "${" in value.replace("$${", ""):
-            self._violation(
-                path, "a value in a test cannot hold ${...}", "write it out; logic belongs in a Python manifest"
-            )
+            hint = "write it out; logic belongs in a Python manifest"
+            self._violation(path, "a value in a test cannot hold ${...}", hint)

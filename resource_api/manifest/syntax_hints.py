@@ -212,10 +212,8 @@ def _wrong_indentation(failure: Failure) -> Advice | None:
     levels = sorted({_indentation(line) for line in lines if line.strip()})
     if indentation in levels[:-1] and not _is_too_shallow(failure):
         return None
-    lower, higher = (
-        [level for level in levels if level < indentation],
-        [level for level in levels if level > indentation],
-    )
+    lower = [level for level in levels if level < indentation]
+    higher = [level for level in levels if level > indentation]
     near = " or ".join(map(str, lower[-1:] + higher[:1]))
     message = f"this line is indented by {indentation} spaces, which fits no line before it; write {near}"
     return Advice(failure.position, message) if near else None

@@ -147,9 +147,8 @@ class _Builder:
         get()  # the end of the document
         event = get()
         if type(event) is not StreamEndEvent:
-            raise _PositionedError(
-                event.start_mark, "syntax", "there is a second document in this file", "use one file for each"
-            )
+            message, hint = "there is a second document in this file", "use one file for each"
+            raise _PositionedError(event.start_mark, "syntax", message, hint)
         return data
 
     def _refuse(self, error: _PositionedError) -> None:

@@ -93,10 +93,8 @@ def generate_certificate() -> Certificate:
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .sign(key, hashes.SHA256())
     )
-    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    return Certificate(
-        certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(serialization.Encoding.PEM, *form)
-    )
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return Certificate(certificate.public_bytes(pem), key.private_bytes(pem, form, serialization.NoEncryption()))
 
 
 class PluginAddress(NamedTuple):

@@ -191,14 +191,14 @@ def version_range(text: str) -> SpecifierSet:
     ...
     ValueError: '~> 2.0' is not a range of versions; write '~=2.0'
     """
-    try:
+    with suppress(InvalidSpecifier):
         return SpecifierSet(text)
-    except InvalidSpecifier:
-        written = _TERRAFORM_OPERATORS.sub(lambda match: "~=" if match[0][0] == "~" else "==", text)
-        with suppress(InvalidSpecifier):
-            SpecifierSet(written)
-            raise ValueError(f"'{text}' is not a range of versions; write '{written}'") from None
-    raise ValueError(f"'{text}' is not a range of versions; write '>=1.2', '~=1.4' or '==2.0.1'")
+    advice = "'>=1.2', '~=1.4' or '==2.0.1'"
+    with suppress(InvalidSpecifier):
+        translated = _TERRAFORM_OPERATORS.sub(lambda match: "~=" if match[0][0] == "~" else "==", text)
+        SpecifierSet(translated)
+        advice = f"'{translated}'"
+    raise ValueError(f"'{text}' is not a range of versions; write {advice}")
 
 
 def find(address: ProviderAddress, mirrors: Iterable[str]) -> Iterator[Package]:

@@ -82,9 +82,8 @@ class PluginProcess:
         #: The connection of each thread, and all of them, for ``close``.
         self._local, self._channels = threading.local(), list[Channel]()
         try:
-            self._process = Process(
-                Invocation(command[0], tuple(command[1:]), self._environment(), os.getcwd(), reading=True)
-            )
+            invocation = Invocation(command[0], tuple(command[1:]), self._environment(), os.getcwd(), reading=True)
+            self._process = Process(invocation)
         except OSError as error:
             shutil.rmtree(self._directory, ignore_errors=True)
             raise PluginError(f"{command[0]} cannot be started: {error.strerror}") from None

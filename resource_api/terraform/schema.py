@@ -86,17 +86,15 @@ def fields_of_resource(block: Message) -> dict[str, SchemaField]:
 
 def _attribute(attribute: Message) -> SchemaField:
     """Return the field for an attribute of a schema; one of a nested type has members."""
-    flags: dict[str, Any] = {
-        flag: bool(attribute.get(flag)) for flag in ("required", "optional", "computed", "sensitive", "write_only")
-    }
+    names = ("required", "optional", "computed", "sensitive", "write_only")
+    flags: dict[str, Any] = {name: bool(attribute.get(name)) for name in names}
     docs = attribute.get("description", "")
     if "nested_type" not in attribute:
         return SchemaField(attribute["name"], cty.parse_type(attribute["type"]), docs, **flags)
     members = {member["name"]: _attribute(member) for member in attribute["nested_type"]["attributes"]}
     nesting = _NESTING[attribute["nested_type"]["nesting"]]
-    return SchemaField(
-        attribute["name"], _nested_type(members, nesting), docs, **flags, nesting=nesting, members=members
-    )
+    kind = _nested_type(members, nesting)
+    return SchemaField(attribute["name"], kind, docs, **flags, nesting=nesting, members=members)
 
 
 def _nested_block(nested: Message) -> SchemaField:
@@ -201,9 +199,8 @@ def _function(schema: Message) -> Function:
         attribute_name(parameter["name"]): Attribute(data_type(parameter_type), parameter.get("description", ""))
         for parameter, parameter_type in parameters(schema)
     }
-    return Function(
-        schema.get("summary", ""), inputs=inputs, output=data_type(cty.parse_type(schema["return"]["type"]))
-    )
+    output = data_type(cty.parse_type(schema["return"]["type"]))
+    return Function(schema.get("summary", ""), inputs=inputs, output=output)
 
 
 def parameters(schema: Message) -> Iterable[tuple[Message, cty.Type]]:
@@ -342,9 +339,8 @@ def _propose_element(field: SchemaField, prior: list[Any], item: Any) -> Any:
 
 def _is_same(members: Mapping[str, SchemaField], old: Mapping[str, object], new: Mapping[str, object]) -> bool:
     """Return whether two elements of a set are one: equal but for computed members that ``new`` does not declare."""
-    return all(
-        new[name] == old.get(name) for name, field in members.items() if not (field.computed and new[name] is None)
-    )
+    compared = [name for name, field in members.items() if not (field.computed and new[name] is None)]
+    return all(new[name] == old.get(name) for name in compared)
 
 
 def sealed(fields: Mapping[str, SchemaField], state: Mapping[str, object]) -> dict[str, Any]:
@@ -383,9 +379,9 @@ def _declared_value(field: SchemaField, value: Any) -> Any:
 def schema_document(name: str, schema: Message) -> dict[str, object]:
     """Return the schemas of a provider, under its name or address."""
     provider: dict[str, object] = {"provider": _versioned_block(schema["provider"])} if "provider" in schema else {}
-    provider |= {
-        kind: {key: _versioned_block(value) for key, value in schema[kind].items()} for kind in _KINDS if schema[kind]
-    }
+    for kind in _KINDS:
+        if schema[kind]:
+            provider[kind] = {key: _versioned_block(value) for key, value in schema[kind].items()}
     if schema["functions"]:
         provider["functions"] = {key: _function_document(value) for key, value in schema["functions"].items()}
     return {"format_version": "1.0", "provider_schemas": {name: provider}}
