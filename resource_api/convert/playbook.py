@@ -204,18 +204,9 @@ class _Reader:
         tasks += self._tasks(play.get("post_tasks"), context)
         handlers = [*self._handlers, *self._tasks(play.get("handlers"), context)]
         hosts = ",".join(map(str, as_list(play["hosts"])))
-        name = play.get("name")
+        name = play["name"] if isinstance(play.get("name"), str) else ""
         keywords = {key: play[key] for key in play if key not in {"tasks", "handlers", "roles", "vars"}}
-        return Play(
-            location,
-            hosts,
-            name if isinstance(name, str) else "",
-            keywords,
-            tasks,
-            handlers,
-            dict(self._variables),
-            list(self._remarks),
-        )
+        return Play(location, hosts, name, keywords, tasks, handlers, self._variables, self._remarks)
 
     def _prompted_variables(self, play: Mapping, path: str) -> dict[str, Variable]:
         """Return the variables of a play's `vars_prompt`; one that is typed unseen becomes a sensitive input."""

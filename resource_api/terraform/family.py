@@ -237,14 +237,8 @@ def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
         names_file = TypeNamesFile(manifest.file, program.name, (declared.source, declared.path, declared.version))
         log_line = partial(_log_line, log, program.name)
         position = declared.origin.place("source" if declared.source else "path")
-        family = Family(
-            program.name,
-            program.path,
-            log_line,
-            names_file=names_file,
-            position=position,
-            address=str(program.address or ""),
-        )
+        address = str(program.address or "")
+        family = Family(program.name, program.path, log_line, address, names_file, position=position)
         registry.register_family(program.name, family)
 
 
