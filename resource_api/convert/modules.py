@@ -492,11 +492,8 @@ def mount(task: ModuleTask) -> None:
     """Convert `mount` to a `mount` with the same states; those of every run, like `remounted`, have no counterpart."""
     state = task.word("state", among=("mounted", "present", "unmounted", "absent"))
     attributes = {"ensure": state, "device": task.take("src"), "fstype": task.take("fstype")}
-    attributes |= {
-        "options": task.take("opts"),
-        "dump": _number(task.take("dump")),
-        "pass": _number(task.take("passno")),
-    }
+    attributes |= {"options": task.take("opts"), "dump": _number(task.take("dump"))}
+    attributes["pass"] = _number(task.take("passno"))
     task.ignore("backup")
     task.declare("mount", task.path("path", "name"), attributes)
 
@@ -546,11 +543,8 @@ def wait_for(task: ModuleTask) -> None:
     if state == "absent" and port is not None:
         no_counterpart("a port that is closed")
     attributes: dict[str, object] = {"missing" if state == "absent" else "path": path, "port": _number(port)}
-    attributes |= {
-        "host": task.take("host"),
-        "pattern": task.take("search_regex"),
-        "interval": _number(task.take("sleep")),
-    }
+    attributes |= {"host": task.take("host"), "pattern": task.take("search_regex")}
+    attributes["interval"] = _number(task.take("sleep"))
     attributes["timeout"] = _number(task.take("timeout", default=300))
     task.ignore("connect_timeout", "msg", "active_connection_states")
     if task.take("delay"):

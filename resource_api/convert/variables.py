@@ -284,10 +284,8 @@ class Names:
     def secret_input(self, name: str, location: Location) -> ValueReference:
         """Return the reference to a new mandatory input for an encrypted value within a task."""
         words = _WORD.sub("_", name).strip("_").lower()
-        return self._input(
-            words or "secret",
-            ConvertedInput(_MISSING, sensitive=True, comment=f"{location}: encrypted by ansible-vault"),
-        )
+        declared = ConvertedInput(_MISSING, sensitive=True, comment=f"{location}: encrypted by ansible-vault")
+        return self._input(words or "secret", declared)
 
     def call(self, function: str, arguments: Mapping[str, object], name: str) -> ValueReference:
         """Return the reference to a function call, added as the value ``name`` unless the manifest has an equal one."""

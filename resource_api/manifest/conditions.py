@@ -313,10 +313,8 @@ class _Parser:
             return TRUE if value else _FALSE
         if type(value) is dict and value:
             parts = [self._member((*path, key), key, item) for key, item in value.items()]
-            return Condition(
-                lambda resolve: _first_reason(part.judge(resolve) for part in parts),
-                any(part.uses_each for part in parts),
-            )
+            uses_each = any(part.uses_each for part in parts)
+            return Condition(lambda resolve: _first_reason(part.judge(resolve) for part in parts), uses_each)
         if type(value) is str and "${" in value:
             return self._flag(path, value)
         kind = "it is empty" if value in ({}, "") else f"this is {'a text' if type(value) is str else _kind(value)}"

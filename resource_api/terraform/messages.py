@@ -248,14 +248,14 @@ def decode(message: str, data: bytes) -> Message:
     {'attribute_name': 'id', 'element_key_int': 2}
     """
     fields = _BY_NUMBER[message]
-    values: Message = {
-        field.name: [] if field.container == "*" else MessageMap(field.kind)
-        for field in fields.values()
-        if field.container
-    }
+    values: Message = {}
+    for field in fields.values():
+        if field.container:
+            values[field.name] = [] if field.container == "*" else MessageMap(field.kind)
     for number, content in _fields(data):
-        if (field := fields.get(number)) is None:
+        if number not in fields:
             continue
+        field = fields[number]
         if field.container == "<":
             values[field.name].add(content)
         elif field.container == "*":

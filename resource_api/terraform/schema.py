@@ -195,10 +195,9 @@ def _inputs(schema: Message) -> dict[str, Attribute]:
 
 def _function(schema: Message) -> Function:
     """Return a provider's function with its parameters by name."""
-    inputs = {
-        attribute_name(parameter["name"]): Attribute(data_type(parameter_type), parameter.get("description", ""))
-        for parameter, parameter_type in parameters(schema)
-    }
+    inputs = {}
+    for parameter, kind in parameters(schema):
+        inputs[attribute_name(parameter["name"])] = Attribute(data_type(kind), parameter.get("description", ""))
     output = data_type(cty.parse_type(schema["return"]["type"]))
     return Function(schema.get("summary", ""), inputs=inputs, output=output)
 
