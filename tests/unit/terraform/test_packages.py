@@ -75,7 +75,7 @@ def test_the_newest_version_that_fits_is_chosen_from_both_layouts(tmp_path: Path
     assert sorted(str(package.version) for package in found) == ["1.9.0", "2.1.0", "3.0.0"]
     chosen = packages.newest(found, SpecifierSet("<3"))
     assert chosen is not None
-    assert (str(chosen.version), chosen.is_packed) == ("2.1.0", True)
+    assert (str(chosen.version), chosen.path.endswith(".zip")) == ("2.1.0", True)
     assert packages.newest(found, SpecifierSet(">4")) is None
 
 
