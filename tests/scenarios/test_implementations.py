@@ -480,6 +480,38 @@ def test_a_program_registers_several_providers() -> None:
         registry.register_provider("slip", Slow, "fast")
 
 
+def test_each_provider_is_closed_although_another_has_no_readable_close() -> None:
+    """An attribute ``close`` that cannot be read is a warning, like a ``close`` that fails."""
+    closed: list[str] = []
+
+    class Whole(BaseProvider):
+        def get(self, _context: Context) -> list[Resource]:
+            return [{"name": "a"}, {"name": "b"}]
+
+        def set(self, _context: Context, changes: object) -> None:
+            """Do nothing."""
+
+        def close(self) -> None:
+            closed.append("whole")
+
+    class Broken(BaseProvider):
+        get, set = Whole.get, Whole.set
+
+        def __getattr__(self, name: str) -> object:
+            if name == "close":
+                raise RuntimeError("no session")
+            raise AttributeError(name)
+
+    registry = Registry()
+    registry.register_type(TypeDefinition(name="slip", attributes={"name": Attribute("String", kind="namevar")}))
+    registry.register_provider("slip", Broken, "broken")
+    registry.register_provider("slip", Whole, "whole")
+    resources = {"Slip[a]": {"implementation": "broken"}, "Slip[b]": {"implementation": "whole"}}
+    result = Runtime(registry, state="memory:").apply({"project": "p", "resources": resources})
+    assert result.summary.unchanged == 2
+    assert closed == ["whole"]
+
+
 FREIGHT = """
 import json
 from pathlib import Path
