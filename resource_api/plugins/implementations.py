@@ -200,10 +200,7 @@ class Implementations:
         return names_of
 
     def _is_managed_by(self, implementation: str, row: Resource, assigned: Mapping[Name, str]) -> bool:
-        """Return whether the implementation that read a row manages its resource; another may see the resource, too.
-
-        ``assigned``: name → the implementation that the resource states.
-        """
+        """Return whether an implementation manages the resource of a row that it read; another may see it, too."""
         with suppress(KeyError, TypeError):
             return assigned.get(self._definition.name_of(row), "") == implementation
         return True  # the check of all rows reports it

@@ -223,10 +223,7 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[object
 
 
 def _is_candidate(value: object, expected: type[object], module: ModuleType) -> bool:
-    """Return whether a value of a module may be the definition that its file lacks, under a wrong name.
-
-    The error message then proposes to rename it. A provider class is recognized by its method ``get``.
-    """
+    """Return whether a value may be the definition that its file lacks, under a wrong name, for the error."""
     if expected is not type:
         return isinstance(value, expected)
     return isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "get")

@@ -1,8 +1,7 @@
 """The provider instances of one transaction: creation, configuration, interruption, closing, and their pure methods.
 
 The name of an instance is the name of its type, or ``vm_host@lab`` for a configured provider. It is made with
-``Provider()`` at the first call that needs it, so that an earlier resource can set up its prerequisites (Puppet
-Resource API, "Runtime Environment"). Which methods are called when is decided in other packages.
+``Provider()`` at the first call that needs it, so that an earlier resource can set up its prerequisites.
 """
 
 from __future__ import annotations

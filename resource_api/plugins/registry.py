@@ -147,10 +147,7 @@ class Registry:
         self._providers[name] = by_preference({**registered, key: provider})
 
     def register_family(self, word: str, family: TypeFamily) -> None:
-        """Use ``family`` for the types that are in no file and whose names begin with ``word``.
-
-        An equal one stays in use; another one is closed, and its types are forgotten, as they may differ.
-        """
+        """Use ``family`` for types in no file whose names begin with ``word``; close another one, forget its types."""
         before = self._families.get(word)
         if before == family:
             return

@@ -62,11 +62,10 @@ def compute(what: str, function: Callable[[], Value], *, seconds: float | None =
 
 
 def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None]) -> Any:
-    """Return a copy of the result of ``function``, or raise a copy of its exception; it must have no side effects.
+    """Return a copy of the result of ``function``, or raise a copy of its exception.
 
-    It runs in a forked child, which ends with this call, and gets ``MemoryError`` beyond 2 GiB. ``go_on`` is called ten
-    times a second and ends the computation by raising. Raise ``OSError`` if no child can be started,
-    ``ChildProcessError`` if it dies.
+    ``go_on`` is called ten times a second and ends the computation by raising. Raise ``OSError`` if no child can be
+    started, ``ChildProcessError`` if it dies.
     """
     pid, reading = _fork(function)
     try:

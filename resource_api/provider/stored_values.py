@@ -1,9 +1,8 @@
 """Values that providers store for later runs: private data about their resources, and results derived from contents.
 
 Private data is recorded with its resource (contract §10.9), and only the provider sees it: a token of an API, the raw
-state of another tool. Derived results are stored with the no-change cache, and only those that follow from the
-arguments and the code: ``cache`` checks the code, the author of a provider chooses the function. Keys are digests;
-values are JSON.
+state of another tool. Derived results are stored with the no-change cache, under digests of function and arguments;
+``cache`` checks that the code is the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The provider protocol: values, errors and frames as lines and back.
 
-A frame is a line: a mark, and a JSON object with its kind and its values. One that is longer than a line may be is
-sent in parts. Values beyond JSON are tagged: secrets, unknowns, tuples, sets, assets (their digests, not
-their bytes), and values that are no data at all, as their class's name and a text. ``docs/protocol.md`` says which
-side sends which frame when; nothing is sent or received here.
+A frame is a line, or several for one that is too long: a mark, and a JSON object with its kind and its values. Values
+beyond JSON are tagged: secrets, unknowns, tuples, sets, assets (their digests, not their bytes), and values that are no
+data at all, as their class's name and a text. ``docs/protocol.md`` says which side sends which frame when.
 """
 
 from __future__ import annotations

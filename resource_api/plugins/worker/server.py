@@ -379,10 +379,7 @@ def _serve(requests: int, replies: int, registry: Registry, interrupts: int | No
 
 
 def _end_with_runtime(lifeline: int) -> None:
-    """Have the kernel kill this process in any state when the runtime has ended.
-
-    Then the runtime's end of the pipe is closed, and ``lifeline``, the other end, becomes readable.
-    """
+    """Have the kernel kill this process in any state once the runtime has ended: then ``lifeline`` becomes readable."""
     lifeline = move_descriptor(lifeline)
     # O_ASYNC sends the signal F_SETSIG to the process F_SETOWN as soon as the descriptor is readable, fcntl(2).
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())

@@ -174,11 +174,10 @@ class ServerConnection:
                     connected.shutdown(socket.SHUT_RDWR)
 
     def run(self, work: Callable[[Connection], T], patience: float = 0.0) -> T:
-        """Return the result of ``work``; after a lost connection it is called again on a new one.
+        """Return the result of ``work``, which must have no further effect if it is called again on a new connection.
 
         A connection that was open is reopened once in any case, and for ``patience`` seconds as often as needed, as
-        during a restart of the server. ``work`` must have no further effect if it is called again. Raise
-        ``StateError``.
+        during a restart of the server. Raise ``StateError``.
         """
         until = time.monotonic() + patience
         reopened = False

@@ -267,10 +267,9 @@ class PostgresqlStore(RowStore[LeasedSession]):
     """Keeps state in the schema ``resource_api`` of a database, created with the first write."""
 
     def __init__(self, url: str, key: Key | None = None, *, lease_seconds: float | None = None) -> None:
-        """Connect to nothing yet. With a ``key`` every stack is encrypted, and one that is not is refused.
+        """Connect to nothing yet. Raise ``ValueError`` for a URL that libpq cannot read.
 
-        ``lease_seconds``: the time after which a run that has not renewed its lock has lost it, by default
-        ``lease.SECONDS``. Raise ``ValueError`` for a URL that libpq cannot read.
+        ``lease_seconds``: the time after which a run that has not renewed its lock loses it; None: ``lease.SECONDS``.
         """
         super().__init__(key)
         self._server = ServerConnection(url)
