@@ -243,8 +243,10 @@ def entries(directory: str) -> list[str]:
 
 def _distribution(directory: str) -> tuple[str, str]:
     """Return the name and version of the distribution with a directory; empty texts where metadata lack them."""
-    distribution = next((point.dist for location, point in _distributions() if location == directory), None)
-    return ("", "") if distribution is None else (distribution.name, distribution.version)
+    for location, point in _distributions():
+        if location == directory and point.dist is not None:
+            return point.dist.name, point.dist.version
+    return "", ""
 
 
 def _distributions() -> Iterator[tuple[str, EntryPoint]]:

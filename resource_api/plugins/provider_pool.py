@@ -391,7 +391,8 @@ class ProviderPool:
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
-            if (implementations := self.several.pop(instance, None)) is not None and implementations.chosen:
+            implementations = self.several.pop(instance, None)
+            if implementations is not None and implementations.chosen:
                 self._chosen[instance] = implementations.chosen
         self._configured.pop(instance, None)
         self._functions.pop(instance, None)

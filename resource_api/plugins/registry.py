@@ -89,8 +89,9 @@ class Registry:
         Code that other users than root and the caller can change is refused (``UntrustedCode``), unless it is beneath a
         directory of ``trust``. Raise ``UsageError`` for a directory that does not exist.
         """
-        if missing := next((directory for directory in directories if not os.path.isdir(directory)), None):
-            raise UsageError(f"module path: there is no directory {os.fspath(missing)}")
+        for directory in directories:
+            if not os.path.isdir(directory):
+                raise UsageError(f"module path: there is no directory {os.fspath(directory)}")
         return cls(ModulePath.resolve(directories, bundled=bundled), trust)
 
     @cached_property

@@ -55,8 +55,9 @@ def calling_context(provider: object) -> Context | None:
     The thread may belong to any of the parallel calls: a context with noop is preferred, so that it changes nothing.
     """
     context = current.get()
-    if context is None and (stack := tuple(getattr(provider, _ATTRIBUTE, ()))):
-        context = next((candidate for candidate in stack if candidate.noop), stack[-1])
+    contexts = tuple(getattr(provider, _ATTRIBUTE, ()))
+    if context is None and contexts:
+        context = next((candidate for candidate in contexts if candidate.noop), contexts[-1])
     return context
 
 

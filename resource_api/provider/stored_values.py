@@ -62,10 +62,11 @@ class PrivateData:
 
         Raise ``ProviderError`` unless it is JSON with ``Sensitive``, ``ResourceError`` for a secret without a key.
         """
-        kinds = SCALAR_TYPES | {Sensitive}
-        if foreign := next((type(leaf).__name__ for _, leaf in leaves(data) if type(leaf) not in kinds), ""):
-            msg = f"private data must be JSON with Sensitive values, and contains a value of type {foreign}"
-            raise ProviderError(msg)
+        for _, leaf in leaves(data):
+            kind = type(leaf)
+            if kind not in SCALAR_TYPES and kind is not Sensitive:
+                msg = f"private data must be JSON with Sensitive values, and contains a value of type {kind.__name__}"
+                raise ProviderError(msg)
         if is_secret(data) and not self.may_hold_secrets:
             raise ResourceError(NEEDS_KEY)
         self.stored[key] = deepcopy(data)

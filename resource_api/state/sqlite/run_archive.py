@@ -103,8 +103,10 @@ def write_file(path: str, run: str, content: bytes) -> None:
 def read_file(path: str, run: str) -> bytes | None:
     """Return the content of a run's file, or None without one. Raises ``OSError``."""
     directory = f"{path}.runs"
-    name = next((name for name in _file_names(directory) if _run_of(name) == run), None)
-    return None if name is None else private_files.read(f"{directory}/{name}")
+    for name in _file_names(directory):
+        if _run_of(name) == run:
+            return private_files.read(f"{directory}/{name}")
+    return None
 
 
 def saved_runs(path: str) -> list[str]:
@@ -133,9 +135,12 @@ def _time_stamp() -> str:
 
 def _remove_oldest(directory: str) -> None:
     """Remove the files beyond the limits, and unfinished ones of killed runs: no other run holds the lock."""
-    remaining, remaining_bytes = RUNS, BYTES
+    count = size = 0
     for name in reversed(private_files.oldest_first(os.listdir(directory))):
-        if _NAME.fullmatch(name):
-            remaining, remaining_bytes = remaining - 1, remaining_bytes - os.lstat(f"{directory}/{name}").st_size
-        if name.endswith(".new") or (_NAME.fullmatch(name) and (remaining < 0 or remaining_bytes < 0)):
+        is_run = _NAME.fullmatch(name) is not None
+        if is_run:
+            count += 1
+            size += os.lstat(f"{directory}/{name}").st_size
+        is_beyond = count > RUNS or size > BYTES
+        if name.endswith(".new") or (is_run and is_beyond):
             os.unlink(f"{directory}/{name}")
