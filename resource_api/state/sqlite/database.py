@@ -85,11 +85,6 @@ class Database:
             raise self.damage(f"a row of table {table} was altered")
         return rows
 
-    def last_id(self, table: str) -> int:
-        """Return the highest id in a table, 0 when it is empty."""
-        [(number,)] = self._execute(f"SELECT max(id) FROM {table}")
-        return number or 0
-
     def ids(self, table: str) -> list[int]:
         """Return the ids of all rows of a table, verified or not."""
         return [row_id for (row_id,) in self._execute(f"SELECT id FROM {table} ORDER BY id")]

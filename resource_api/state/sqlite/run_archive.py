@@ -35,7 +35,7 @@ _NAME: Final = regex(r"(\d{8}T\d{6}\.\d{6}Z)-([0-9a-z]+)\.json")
 
 def add_finished(database: Database, name: StackName, run: Mapping[str, object]) -> None:
     """Write a finished run and delete the oldest one beyond ``HISTORY``. Call it within a transaction."""
-    number = database.last_id("run") + 1
+    number = max(database.ids("run"), default=0) + 1
     database.delete_range("run", 0, number - HISTORY + 1)
     database.write("run", [make_row(number, codec.to_bytes({**run, "project": name.project, "stack": name.stack}))])
 

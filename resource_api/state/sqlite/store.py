@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model import codec
 from resource_api.model.values.errors import StateDamaged, StateError
@@ -274,17 +274,13 @@ def _save_conclusion(
 def _load_conclusion(opened: OpenState, label: str) -> _SavedConclusion | None:
     """Return the cache entry of ``label``, or None if its stack or the database file has changed since."""
     path = opened.database.path
-    identity = _read_file(path, _IDENTITY)
-    if identity is None or identity != _identity(path):
-        return None
-    values = _read_file(path, _digest(label.encode("utf-8", "surrogatepass")))
-    if not isinstance(values, list) or len(values) != len(_SavedConclusion._fields):
+    if _read_file(path, _IDENTITY) != _identity(path):
         return None
     try:
-        name, *columns = values
+        name, *columns = _read_file(path, _digest(label.encode("utf-8", "surrogatepass")))
         entry = _SavedConclusion(StackName(*name), *columns)
         header = opened.headers.get(entry.name)
-    except TypeError:
+    except (TypeError, ValueError):  # no entry, or not of this form
         return None
     return entry if header is not None and header.cacheable and _digest_header(header) == entry.digest else None
 
@@ -334,7 +330,7 @@ def _remove_oldest(path: str) -> None:
         os.unlink(file.path)
 
 
-def _read_file(path: str, name: str) -> object:
+def _read_file(path: str, name: str) -> Any:
     """Return the content of a file of the cache, or None if it is missing, damaged, or could be another user's."""
     with suppress(OSError, ValueError, RecursionError):
         if not private_files.is_private_directory(_cache_directory(path)):
