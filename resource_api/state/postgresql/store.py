@@ -205,21 +205,8 @@ class LeasedSession:
         lease = self._lease(name)
         self._write += 1
         arguments = {**values, **lease._asdict(), "write": self._write, "seconds": self._seconds}
-        statement = f"{_MINE.format(columns=header)}{parts} SELECT count(*) FROM mine"
-
-        def work(connection: Connection) -> bool:
-            """Write if the lease is still held; return False if it is lost."""
-            if not preceding:
-                return connection.execute(statement, arguments).fetchone() == (1,)
-            with connection.transaction():
-                # Otherwise a client that is frozen now would keep the rows locked.
-                connection.execute(_LIMIT.format(round(1000 * self._seconds)))
-                if connection.execute(_LOCK, (*lease, self._write)).fetchone() is None:
-                    return False  # lost, or an attempt before was successful
-                for text, limits in preceding:
-                    connection.execute(text, limits)
-                return connection.execute(statement, arguments).fetchone() == (1,)
-
+        statement = f"{_MINE.format(columns=header)}{parts} SELECT count(*) FROM mine", arguments
+        work = partial(self._execute, lease=lease, statement=statement, preceding=preceding)
         try:
             if not self._server.run(work, self._seconds):
                 self._check_lost(name, lease)
@@ -227,13 +214,30 @@ class LeasedSession:
             self.failure = error
             raise
 
+    def _execute(
+        self,
+        connection: Connection,
+        lease: Lease,
+        statement: tuple[str, Mapping[str, object]],
+        preceding: Sequence[_Statement],
+    ) -> bool:
+        """Execute the statements; return False, with nothing done, if the lease is lost or they were executed before."""
+        if not preceding:
+            return connection.execute(*statement).fetchone() == (1,)
+        with connection.transaction():
+            # Otherwise a client that is frozen now would keep the rows locked.
+            connection.execute(_LIMIT.format(round(1000 * self._seconds)))
+            if connection.execute(_LOCK, (*lease, self._write)).fetchone() is None:
+                return False
+            for text, values in preceding:
+                connection.execute(text, values)
+            return connection.execute(*statement).fetchone() == (1,)
+
     def _check_lost(self, name: StackName, lease: Lease) -> None:
         """Raise ``StateLost`` for a write without effect, unless only the answer of an earlier attempt was lost."""
-
-        def state(connection: Connection) -> tuple[Any, ...] | None:
-            return connection.execute(_STATE, (lease.number,)).fetchone()
-
-        if self._server.run(state, self._seconds) != (lease.fence, self._write):
+        query = _STATE, (lease.number,)
+        state = self._server.run(lambda connection: connection.execute(*query).fetchone(), self._seconds)
+        if state != (lease.fence, self._write):
             raise self._server.run(lambda connection: leases.lost(connection, name), self._seconds)
 
     def _renew_all(self) -> None:
@@ -329,13 +333,8 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     def _read(self, read: Callable[[Connection], T], nothing: T) -> T:
         """Return the result of ``read``, or ``nothing`` where no tables exist."""
-
-        def work(connection: Connection) -> T:
-            """Return the result of ``read``, or ``nothing``, from one connection."""
-            return read(connection) if self._server.has_tables() else nothing
-
         with self._guard, self._damage_as_error():
-            return self._server.run(work)
+            return self._server.run(lambda connection: read(connection) if self._server.has_tables() else nothing)
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
