@@ -489,7 +489,7 @@ class Context:
         for name in names:
             messages = [opened.message for opened in self.open_contexts if name in opened.names]
             text = describe_difference(self.type, difference, colon=bool(messages))
-            self.outcomes.add_attribute(name, difference, " ".join([*messages[-1:], text]))
+            self.outcomes.add_attribute(name, difference, f"{messages[-1]} {text}" if messages else text)
 
     def fail(self, message: str) -> None:
         """Abort the current logging context, or the call, with an error: raise ``ResourceError``."""

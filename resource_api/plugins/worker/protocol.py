@@ -224,7 +224,8 @@ class Decoder:
         elif line.startswith(_MARK):
             text = line[len(_MARK) :]
             if self._parts:
-                text, self._parts = self._parts + text, bytearray()
+                self._parts += text
+                text, self._parts = self._parts, bytearray()
                 _check_size(len(text), self._limit)
             yield self._frame(text)
         else:

@@ -221,7 +221,7 @@ class LeasedSession:
         statement: tuple[str, Mapping[str, object]],
         preceding: Sequence[_Statement],
     ) -> bool:
-        """Execute the statements; return False, with nothing done, if the lease is lost or they were executed before."""
+        """Execute the statements unless the lease is lost or an earlier attempt succeeded; return whether it did."""
         if not preceding:
             return connection.execute(*statement).fetchone() == (1,)
         with connection.transaction():
