@@ -311,10 +311,8 @@ def _tables_exist(connection: Connection, url: str) -> bool:
         return False
     versions: list[tuple[object]] = []
     if has_format:
-        try:
+        with suppress(errors.UndefinedColumn):
             versions = connection.execute(f"SELECT version FROM {SCHEMA}.format").fetchall()
-        except errors.UndefinedColumn:
-            versions = []
     _check_format([version for (version,) in versions], url)
     return True
 
