@@ -137,7 +137,7 @@ class RunArchive(Protocol):
         """Record a finished run: its id, command, times, summary."""
 
     def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
-        """Return the last finished runs of a stack, or of all, as they ended, with ``project`` and ``stack``."""
+        """Return the last finished runs of a stack, or of all, the oldest first, with ``project`` and ``stack``."""
 
     def save_run(self, run: str, content: bytes) -> None:
         """Save the document of a run, without secrets, after its last commit. Raises ``OSError``."""

@@ -430,7 +430,7 @@ class WorkerCall:
             worker.assets.close()
 
     def _await_last_frame(self, worker: WorkerProcess, number: int) -> Frame:
-        """Return the last frame of the call ``number``; until then handle what it sends. Raise ``ValueError``."""
+        """Return the last frame of the call ``number``, after handling those before it. Raise ``ValueError``."""
         while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
             self._handle(worker, frame)
         if frame.body.get("id") != number:
