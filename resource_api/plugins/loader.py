@@ -294,15 +294,20 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
     except (KeyboardInterrupt, UntrustedCode):
         raise
     except BaseException as error:
-        from resource_api.manifest.python_positions import raised_at, source
-
-        kind = MissingModule if isinstance(error, (ImportError, MissingModule)) else DefinitionError
-        wrapped = kind(f"{path}:{line_of(error, path)}: {_describe(error)}{_import_hint(error, path)}")
-        wrapped.position = path, *raised_at(error, path, source(path))
-        raise wrapped from error
+        raise _load_error(error, path) from error
     if stdout.written or path_changed:
         misdeed = "prints" if stdout.written else "changes sys.path"
         raise DefinitionError(f"{path}: {misdeed} while it is loaded; a module file must not")
+
+
+def _load_error(error: BaseException, path: str) -> DefinitionError:
+    """Return the error for an exception of a file while it was loaded, with the position and a hint for an import."""
+    from resource_api.manifest.python_positions import raised_at, source
+
+    kind = MissingModule if isinstance(error, (ImportError, MissingModule)) else DefinitionError
+    wrapped = kind(f"{path}:{line_of(error, path)}: {_describe(error)}{_import_hint(error, path)}")
+    wrapped.position = path, *raised_at(error, path, source(path))
+    return wrapped
 
 
 def _relative(path: str) -> str:

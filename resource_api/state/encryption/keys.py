@@ -44,7 +44,7 @@ class Key(Protocol):
         """Return a data key as plain JSON data that only this key opens. Raises ``UsageError``."""
 
     def unwrap(self, wrapped: Mapping[str, object]) -> bytes:
-        """Return the wrapped data key. Raises ``ValueError`` for a wrong key, ``UsageError`` for one of another kind."""
+        """Return the wrapped data key. Raises ``ValueError`` for a wrong key, ``UsageError`` for another kind."""
 
 
 def key_from_url(url: str, environment: MutableMapping[str, str]) -> Key:
