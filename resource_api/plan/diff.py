@@ -135,18 +135,18 @@ def _attributes_without_verdict(
         for (entry, row), names in zip(pairs, attributes, strict=True)
     )
     for names, answers in zip(attributes, insync(questions), strict=True):
-        if isinstance(answers, Exception):
-            yield None
-            continue
-        remaining = []
-        for name, verdict in zip(names or (), answers, strict=True):
-            if verdict is None:
-                remaining.append(name)
-            elif verdict is not True:
-                yield None
-                break
-        else:
-            yield remaining
+        yield None if isinstance(answers, Exception) else _undecided(names or (), answers)
+
+
+def _undecided(names: Sequence[str], verdicts: Sequence[Any]) -> list[str] | None:
+    """Return the attributes without a verdict of their provider; None if one differs."""
+    undecided = []
+    for name, verdict in zip(names, verdicts, strict=True):
+        if verdict is None:
+            undecided.append(name)
+        elif verdict is not True:
+            return None
+    return undecided
 
 
 def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -673,10 +673,11 @@ class InputCollector:
             record = self._prior.records.get(entry.index)
             if entry.index in selected or record is None or not exists(record.is_):
                 continue
-            for name, sources in entry.sources.items():
-                for source in sources if cannot_outlive_source(entry, name) else ():
-                    if (step := self._replaced.get(source.index)) is not None and not step.create_first:
-                        dependents[source.index] = str(entry.reference)
+            names = [name for name in entry.sources if cannot_outlive_source(entry, name)]
+            for source in (source for name in names for source in entry.sources[name]):
+                step = self._replaced.get(source.index)
+                if step is not None and not step.create_first:
+                    dependents[source.index] = str(entry.reference)
         return dependents
 
 

@@ -127,19 +127,18 @@ class ProviderCaller:
 
     def _context(self, runs: Sequence[OperationRun], *, noop: bool, action: Action | None = None) -> Context:
         """Return the context of a call; ``action`` defaults to the decided one of each operation."""
-        hidden = self._definition.write_only
-        subjects = {
-            run.name: Subject(
+        write_only, subjects = self._definition.write_only, {}
+        for run in runs:
+            entry, changes = run.step.entry, run.decision.differences
+            subjects[run.name] = Subject(
                 entry.title,
                 entry.meta.loglevel,
                 entry.parent,
                 # No row shows these changes, for log lines.
-                hidden=[d.attribute for d in run.decision.differences if d.attribute in hidden] if hidden else (),
+                hidden=[c.attribute for c in changes if c.attribute in write_only] if write_only else (),
                 action=action or run.decision.action,
                 declaration=entry.declaration,
             )
-            for run, entry in ((run, run.step.entry) for run in runs)
-        }
         # A resource with a timeout has a call of its own, whose programs and workers obey the deadline.
         timeout = runs[0].timeout if len(runs) == 1 else None
         deadline = None if timeout is None else time.monotonic() + timeout

@@ -505,17 +505,22 @@ class Reevaluation:
             self._unreadable(run, due.failure)
         elif due.run or pending:
             reasons = (due.reason, *pending) if due.reason else pending
-            decision = run.decision._replace(action=Action.RUN, differences=due.differences, reasons=reasons)
-            if refusal := self._refusal(run, decision):
-                self._results.fail(run, refusal)
-                return
-            late = run.step.decision.action is Action.SAME and not run.step.refreshed_by
-            run.decision = decision
-            run.step = run.step._replace(decision=decision, late=True) if late else run.step
+            self._decide_run(
+                run, run.decision._replace(action=Action.RUN, differences=due.differences, reasons=reasons)
+            )
         elif self._transaction.refreshes.sources(run):
             run.decision = run.decision._replace(action=Action.SAME)
         else:
             self._results.unchanged(run)
+
+    def _decide_run(self, run: OperationRun, decision: Decision) -> None:
+        """Give an imperative resource that is due the decision to run it; fail it if that exceeds the plan."""
+        if refusal := self._refusal(run, decision):
+            self._results.fail(run, refusal)
+            return
+        run.decision = decision
+        if run.step.decision.action is Action.SAME and not run.step.refreshed_by:
+            run.step = run.step._replace(decision=decision, late=True)
 
 
 def _changed_predictions(step: Step, decision: Decision) -> str:
