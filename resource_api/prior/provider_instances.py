@@ -93,14 +93,14 @@ def match_instances(
     matcher = _Matcher(state, recorded, functions)
     in_use = {entry.instance for entry in catalog.entries} | matcher.in_use
     called = {call.instance for call in catalog.scope.calls.values() if call is not None}
+    pending = {name for name, instance in catalog.instances.items() if instance.pending}
     for name, instance in catalog.instances.items():
-        if name in in_use and not instance.pending:
+        if name in in_use - pending:
             matcher.match_declared(instance)
-        elif name in called and not instance.pending:
+        elif name in called - pending:
             matcher.configs[name] = instance.config  # only its functions are used: it has no resources to match
-    deferred = {name for name, instance in catalog.instances.items() if instance.pending}
     for name, record in list(matcher.recorded.items()):
-        if name not in matcher.configs and name not in matcher.refused and name not in deferred:
+        if name not in {*matcher.configs, *matcher.refused, *pending}:
             matcher.match_undeclared(record)
     return matcher.result()
 

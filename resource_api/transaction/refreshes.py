@@ -44,12 +44,8 @@ class Refreshes:
         }
         if not plan.complete:
             # A listener that is not among the targets is refreshed by a later run.
-            listeners = (
-                entry
-                for entry in plan.catalog.entries
-                if entry.index in subscribes and entry.index not in self._operation
-            )
-            self._refreshable |= {entry.index for entry in listeners if exists(entry.should)}
+            others = [plan.catalog.entries[index] for index in subscribes if index not in self._operation]
+            self._refreshable |= {entry.index for entry in others if exists(entry.should)}
 
     def sources(self, run: OperationRun) -> list[str]:
         """Return the references of the resources whose change, in this run or an earlier one, refreshes this one."""
@@ -57,10 +53,10 @@ class Refreshes:
         features = step.definition.features
         if "refreshable" not in features or step.entry.meta.lifecycle.external:
             return []
-        if not (exists(run.is_) or "imperative" in features or step.noop):
-            return []
         if step.noop:
             return list(step.refreshed_by)
+        if not (exists(run.is_) or "imperative" in features):
+            return []
         subscribed = catalog.subscribes.get(step.entry.index, ())
         changed = (source for source in subscribed if self._operation.get(source) in self._changed)
         names = [str(catalog.entries[source].reference) for source in changed]

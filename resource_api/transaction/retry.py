@@ -169,13 +169,11 @@ class Retry:
         """Read one resource again and, unless it is as declared by now, call ``set``; then those that waited for it."""
         verification = self._verification
         verification.read_again(run)
+        run.result = NO_RESULT
         if run.sets_write_only or "imperative" in run.definition.features or verification.missing(run):
-            run.result = NO_RESULT
             self._events.log_start([run])
             self._set(run)
             self._read_results([run])
-        else:
-            run.result = NO_RESULT
         if (freed := self._prerequisites.take_freed()) and not self._is_halted(freed):
             self._call_freed(freed)
 
