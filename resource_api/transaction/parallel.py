@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from resource_api.catalog.graph import reverse
+from resource_api.catalog.graph import descendants, reverse
 from resource_api.plan.set_segments import SegmentBuilder, handled_operations
 from resource_api.system import process_guard
 from resource_api.system.thread_pool import Abandoned, ThreadPool
@@ -255,25 +255,20 @@ def split_calls(
 
 def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) -> list[list[OperationRun]]:
     """Return the disjoint sets of operations that wait for each other, each in its order, the largest first."""
-    # A union-find structure: every number of a set leads over ``parents`` to the same root.
-    parents: dict[int, int] = {}
-
-    def root(number: int) -> int:
-        """Return the root of a number's set, and shorten the way to it."""
-        while parents[number] != number:
-            parents[number] = parents[parents[number]]
-            number = parents[number]
-        return number
-
-    for run in runs:
-        parents[run.number] = run.number
-        for prerequisite in waits.get(run.number, ()):
-            if prerequisite in parents:
-                parents[root(prerequisite)] = root(run.number)
-    chains: dict[int, list[OperationRun]] = {}
-    for run in runs:
-        chains.setdefault(root(run.number), []).append(run)
-    return sorted(chains.values(), key=len, reverse=True)
+    by_number = {run.number: run for run in runs}
+    neighbours: dict[int, list[int]] = {number: [] for number in by_number}
+    for number in by_number:
+        for prerequisite in waits.get(number, ()):
+            if prerequisite in by_number:
+                neighbours[number].append(prerequisite)
+                neighbours[prerequisite].append(number)
+    chains, chained = [], set[int]()
+    for number in by_number:
+        if number not in chained:
+            members = descendants([number], neighbours)
+            chained |= members
+            chains.append([by_number[member] for member in sorted(members)])
+    return sorted(chains, key=len, reverse=True)
 
 
 def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Operation]]:
