@@ -161,7 +161,7 @@ class Scope:
     def known_value(
         self, written: object, noun: str, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Any:
-        """Return a value known before anything is read, or ``UNKNOWN``; ``noun``: for the ``ValueError``."""
+        """Return a value that is known before anything is read, or ``UNKNOWN``; raise ``ValueError`` about ``noun``."""
         refusals = partial(_refuse_resource, noun), partial(_refuse_function, noun)
         lookup = _Lookup(*refusals, expand_components=False, inside=inside, expansion=expansion)
         value = expression.evaluate(written, partial(self._resolve, lookup))
@@ -354,7 +354,7 @@ class Scope:
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path into a named value or output, counted. Raise ``ValueError`` for a cycle."""
+        """Return the value at a path into a named value or output, and count it. Raise ``ValueError`` for a cycle."""
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             raise ValueError(f"{path}: values refer to each other in a circle: {' → '.join(inside)}")

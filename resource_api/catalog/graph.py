@@ -445,7 +445,10 @@ class FailureHandlerCheck:
         return edge.first in self._handled.get(edge.then, ()) or self._is_forbidden(edge)
 
     def _is_forbidden(self, edge: Edge) -> bool:
-        """Return whether an edge requires a handler: only another handler of the same failures or fewer may."""
+        """Return whether an edge makes a resource require a handler.
+
+        Only another handler may, if each of its failures is also one of the first handler's.
+        """
         if edge.first not in self._handled:
             return False
         return not (edge.then in self._handled and self._handled[edge.then] <= self._handled[edge.first])

@@ -117,7 +117,10 @@ class ExecutionPlan(NamedTuple):
                 yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]
 
     def may_change(self) -> Mapping[int, int]:
-        """Return resource in sync → the acting step that it depends on, at any distance: it is read again (indexes)."""
+        """Return the resources in sync that an earlier step may put out of sync, so that they are read again.
+
+        Entry's index → the index of the step's entry that it depends on, declared or automatic, at any distance.
+        """
         noop, planned = self.options.noop, {step.entry.index for step in self.steps}
         nodes = (
             (
@@ -573,7 +576,7 @@ class InputCollector:
         self._replaced: dict[int, Step] = {}
 
     def add_replacement(self, step: Step) -> None:
-        """Store a planned replacement, unless the old resource stays, for its dependents and hosted resources."""
+        """Store a planned replacement for its dependents (references, ``deleted_with``), unless the old one stays."""
         stays = step.entry.meta.lifecycle.retain or step.is_noop(noop_run=self._noop)
         if not (step.decision.error or stays):
             self._replaced[step.entry.index] = step
@@ -643,7 +646,7 @@ class InputCollector:
         return self._replacement_with_host(entry)
 
     def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
-        """Return the replacement of a resource with its host (``deleted_with``) or None, and whether conditional."""
+        """Return the replacement of a resource with its host, or None, and whether it is conditional."""
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
             return None, False

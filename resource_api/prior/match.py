@@ -350,7 +350,7 @@ def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str)
 def _sort_unclaimed(
     catalog: Catalog, renames: Renames, unclaimed: Mapping[RecordKey, Record], *, prune: bool
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
-    """Return the unclaimed records to delete or forget, with the kind of orphan, and those left alone, renamed."""
+    """Return the unclaimed records to delete or forget, with the kind of orphan; and the others, with present names."""
     if not unclaimed:
         return [], []
     removed = removed_names(catalog)

@@ -152,7 +152,10 @@ class _Matcher:
         self._write(after)
 
     def _check_change(self, instance: ProviderInstance, before: Record) -> ProviderInstance:
-        """Return an instance as completed by ``check_config`` beside the recorded one. Raises ``ManifestError``."""
+        """Return an instance with its configuration as completed by the provider's ``check_config``.
+
+        That also gets the recorded one, whose values it may keep. Raises ``ManifestError`` if it refuses the change.
+        """
         former = recorded_config(before, instance.config, self._state.salt)[0]
         config, problems = provider_config.validate_config(self._functions(instance.name), instance.config, former)
         if problems:
@@ -181,7 +184,11 @@ class _Matcher:
             )
 
     def _with_secrets(self, record: Record, config: Mapping[str, object], hidden: Sequence[str]) -> dict[str, Any]:
-        """Return a recorded configuration, ``hidden`` secrets by ``check_config``. Raises ``ConfigurationError``."""
+        """Return a recorded configuration completed by the provider's ``check_config``, as from the environment.
+
+        ``hidden``: the secrets that are missing, because only digests are recorded. Raises ``ConfigurationError`` if
+        they are not all added, or if the recorded resources cannot be reached with them.
+        """
         with errors_as(ConfigurationError, DefinitionError):
             functions = self._functions(record.name)
         checked, problems = provider_config.validate_config(functions, config)

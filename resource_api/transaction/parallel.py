@@ -272,7 +272,7 @@ def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) ->
 
 
 def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Operation]]:
-    """Yield adjacent acting operations of different types that no relationship orders: parallel, they lose it."""
+    """Yield adjacent acting operations of different types without a relationship: in parallel their order is lost."""
     for first, second in pairwise(plan.operations):
         same_type = first.definition.instance == second.definition.instance
         related = same_type or first.number in plan.waits.get(second.number, ())

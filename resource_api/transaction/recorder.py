@@ -214,7 +214,7 @@ class Recorder:
     def _record_predecessor(
         self, run: OperationRun, record: Record, results: Results, put: list[Record], drop: list[RecordKey]
     ) -> None:
-        """Put the record of an old resource yet to be deleted, or drop it; ``run`` and ``record``: its successor's."""
+        """Put the record of an old resource yet to be deleted, or drop it; ``run`` and ``record``: of its successor."""
         old = self._plan.prior.predecessors[run.step.entry.index]
         replaced = run.action is Action.REPLACE and exists(record.is_)
         if run.step.create_first:
@@ -268,7 +268,7 @@ class Recorder:
         return len(changes)
 
     def _last_unchanged(self, results: Results) -> Sequence[OperationRun]:
-        """Return the unchanged operations since the last segment, in a run with nothing to do all that may differ."""
+        """Return the unchanged operations after the last segment; of a run without a segment, all that may differ."""
         if not results.nothing_to_do:
             return [*self._take_unchanged(results), *results.refreshed_runs]
         left_out = {*self._plan.in_sync, *self._plan.catalog.on_failure}
@@ -336,7 +336,10 @@ class Recorder:
         ]
 
     def _resolved_intents(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of unchanged resources, not noop ones, with an intent of an interrupted run: certain now."""
+        """Return the keys of unchanged resources with an intent of an interrupted run: their outcome is certain now.
+
+        The intents of noop resources stay, because nothing is recorded of these.
+        """
         keys = (run.step.entry.key for run in runs if not run.step.noop) if self._intents else ()
         return [key for key in keys if key in self._intents]
 

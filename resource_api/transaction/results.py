@@ -389,7 +389,7 @@ def _first_half(run: OperationRun) -> bool:
 
 
 def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
-    """Return the planned differences of a replacement, which its two decisions lack, with values unknown then."""
+    """Return the differences of a replacement for the report: as planned, with the values that were unknown then."""
     differences = []
     for difference in run.step.decision.differences:
         attribute, should = difference.attribute, difference.should
