@@ -550,7 +550,8 @@ def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) ->
         else:
             totals[SUMMARY_FIELDS[action]] += 1
             # A notified resource is changed first, then refreshed.
-            totals["refreshed"] += bool(step.refreshed_by) and action is not Action.REFRESH
+            if step.refreshed_by and action is not Action.REFRESH:
+                totals["refreshed"] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only
 
 

@@ -151,9 +151,9 @@ def matching_indices(
         if not (matched or undeclared):
             matched, undeclared = _pattern_matches(text, names), _pattern_matches(text, untouched_names)
         if not matched and not (left_out is not None and left_out.match(text, matcher(text))):
-            advice = hint(pattern, (name for row in names for name in row))
-            if undeclared:
-                advice = f" that is declared: {_undeclared([untouched[index] for index in sorted(undeclared)], option)}"
+            records = [untouched[index] for index in sorted(undeclared)]
+            similar = hint(pattern, (name for row in names for name in row))
+            advice = f" that is declared: {_undeclared(records, option)}" if records else similar
             raise UsageError(f"{option} {pattern} matches no resource{advice}")
         indices |= matched
     return indices

@@ -165,7 +165,8 @@ class Schedule:
             self.ended.add(operation.number)
             self.running.discard(operation.number)
             for stage, number in enumerate(self._begins):
-                self._not_ended[stage] -= operation.number < number
+                if operation.number < number:
+                    self._not_ended[stage] -= 1
             self._begun[operation.definition.instance] -= 1
             for dependent in self._dependents.get(operation.number, ()):
                 self._waits_for[dependent] -= 1

@@ -110,8 +110,9 @@ class Recorder:
             removes = step.action in {Action.REPLACE, Action.DELETE} and step.acts and not operation.removal
             if not (removes and exists(step.is_)) or index in blocked or index in plan.prior.records:
                 continue
-            intent, imports = self._intents.get(step.entry.key), is_imported(step.entry, None)
-            if (imports and step.action is Action.REPLACE) or (intent is not None and intent.makes):
+            intent = self._intents.get(step.entry.key)
+            imported_first = step.action is Action.REPLACE and is_imported(step.entry, None)
+            if imported_first or (intent is not None and intent.makes):
                 record = self._records.record(OperationRun(operation))
                 assert record is not None
                 unrecorded[record.key] = record._replace(status="partial")

@@ -433,8 +433,8 @@ class Reevaluation:
         elif later:
             self._results.fail(run, f"would have to be replaced together with {later[0].reference}; run again")
         else:
-            numbers = self._results.operations_of[index]
-            return next(self._plan.operations[number] for number in numbers if self._plan.operations[number].removal)
+            operations = [self._plan.operations[number] for number in self._results.operations_of[index]]
+            return next(operation for operation in operations if operation.removal)
         return None
 
     def _inputs(self, step: Step) -> DecisionInputs:

@@ -283,13 +283,13 @@ class SegmentRun:
 
     def _end_without_call(self, run: OperationRun) -> bool:
         """End an operation without a call (read, import, forget, gone or retained); return whether it has ended."""
-        action = run.decision.action
-        if run.step.entry.index in self._transaction.plan.prior.orphans and not exists(run.is_):
+        action, present = run.decision.action, exists(run.is_)
+        if run.step.entry.index in self._transaction.plan.prior.orphans and not present:
             self._results.succeed(run, Action.FORGET)
         # A removal after its creation is the second half of a replacement, which has to be reported.
-        elif run.retained if exists(run.is_) else run.removal and run.step.create_first:
+        elif (present and run.retained) or (not present and run.removal and run.step.create_first):
             self._results.complete(run)
-        elif action is Action.READ or (run.removal and not exists(run.is_)):
+        elif action is Action.READ or (run.removal and not present):
             self._results.unchanged(run)
         elif action is Action.FORGET or (action is Action.IMPORT and not run.decision.differences):
             self._results.succeed(run, action)
