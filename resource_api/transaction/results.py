@@ -243,10 +243,16 @@ class Results:
         self._reported[index] = status
         if action is Action.REPLACE and status != "skipped":
             changes = _replaced_differences(run)
-        half_done = status in {"failed", "skipped"} and self.has_changed(index)
         report = StepReport(
-            *(run.step, action, status, _with_reported(run, changes), error, run.seconds, cause, half_done),
-            run.step.side_effects if run.side_effects is None else run.side_effects,
+            run.step,
+            action,
+            status,
+            _with_reported(run, changes),
+            error,
+            seconds=run.seconds,
+            cause=cause,
+            half_done=status in {"failed", "skipped"} and self.has_changed(index),
+            side_effects=run.step.side_effects if run.side_effects is None else run.side_effects,
             unconfirmed=status == "failed" and run.result.unconfirmed,
         )
         self.reports.append(report)
@@ -315,7 +321,10 @@ class Events:
             return
         entry = run.step.entry
         self._log.write(
-            *(level, entry.reference_text, text, entry.definition.name),
+            level,
+            entry.reference_text,
+            text,
+            entry.definition.name,
             lambda: {**run.log_fields(), **fields},
             change=change,
         )
@@ -353,7 +362,10 @@ class Events:
         if action in _VERBS and run.result.reported is None:
             entry = step.entry
             self._log.write(
-                *(level, entry.reference_text, _VERBS[action] + end, entry.definition.name),
+                level,
+                entry.reference_text,
+                _VERBS[action] + end,
+                entry.definition.name,
                 lambda: {**run.log_fields(), **end_fields(run, status)},
             )
         elif action is Action.UPDATE and not run.decision.differences and run.result.reported is None:
