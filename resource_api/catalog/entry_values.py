@@ -415,17 +415,17 @@ class Evaluator:
             has_names = should is not before and type(names) is tuple
             if has_names and not all(map(is_, map(should.get, names), map(before.get, names))):
                 entry.written = {name: before.get(name) for name in names}
-            entry_problems = problems.get(index, ()) if problems else ()
-            for problem in self._distinct(entry, entry_problems) if entry_problems else ():
-                self._diagnostics.add_of_attribute(entry, problem)
-            if not entry_problems or not any(problem.severity == "error" for problem in entry_problems):
+            if index not in problems or not self._report(entry, problems[index]):
                 identify(entry, self._table, self._diagnostics, self.scope)
 
-    def _distinct(self, entry: Entry, problems: Sequence[Problem]) -> Sequence[Problem]:
-        """Return problems without those of missing attributes that are only misspelt: the misspelling is reported."""
+    def _report(self, entry: Entry, problems: Sequence[Problem]) -> bool:
+        """Report problems except missing attributes that are only misspelt; return whether any is an error."""
         suggested = self._diagnostics.suggested(entry)
         hidden = [canonicalize.missing_attribute(entry.definition, name) for name in suggested]
-        return [problem for problem in problems if problem not in hidden] if hidden else problems
+        for problem in problems:
+            if problem not in hidden:
+                self._diagnostics.add_of_attribute(entry, problem)
+        return any(problem.severity == "error" for problem in problems)
 
     def _declared(self, entry: Entry) -> Mapping[str, Any]:
         """Return the declared values of an entry, with their references, for messages."""
