@@ -106,8 +106,12 @@ class Provider(BaseProvider):
             if (user := _user(name[2])) is not None:
                 yield from ((name, problem) for problem in prerequisites.missing_user("target", user))
         yield from prerequisites.edited({name: name[2] for name in changes if _user(name[2]) is None})
-        with suppress(KeyError):
-            yield from prerequisites.written_in_place({name: _path(name[2])[0] for name in changes if _user(name[2])})
+        paths = {}
+        for name in changes:
+            with suppress(KeyError):  # of a missing user, reported above
+                if _user(name[2]) is not None:
+                    paths[name] = _path(name[2])[0]
+        yield from prerequisites.written_in_place(paths)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, also after another file failed, and then raise the first failure."""

@@ -82,7 +82,8 @@ class Provider(rpm.RpmProvider):
         """Install and remove by sets of options; locks are removed before, and restored unless declared otherwise."""
         held = _held()
         transactions = list(self._transactions(context, changes))
-        if locked := sorted(held.intersection(*(names for _, names in transactions)) if transactions else ()):
+        changed = {name for _, names in transactions for name in names}
+        if locked := sorted(held & changed):
             self._run("removelock", "--", *locked)
         try:
             for arguments, _ in transactions:

@@ -91,6 +91,22 @@ def test_a_mounted_file_is_written(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("machine")
+def test_a_missing_user_hides_no_mounted_file_of_another(tmp_path: Path) -> None:
+    """A plan names a user without an account, and warns of the mounted known hosts of root."""
+    path = Path("~root/ra-test-known-hosts").expanduser()
+    path.touch()
+    try:
+        mount_file(tmp_path, path, b"")
+        keys = {"user": "~ra-none/.ssh/known_hosts", "mounted": f"~root/{path.name}"}
+        warnings = warned({f"Known_host[{name}@ssh-ed25519 {target}]": {"key": KEY} for name, target in keys.items()})
+        assert "there is no user 'ra-none'" in " ".join(warnings)
+        assert f"'{path}' is a mount point, so it is overwritten where it is, which is not atomic" in warnings
+    finally:
+        unmount(str(path))
+        path.unlink()
+
+
+@pytest.mark.usefixtures("machine")
 @pytest.mark.parametrize("kind", CASES)
 def test_a_mounted_file_that_cannot_be_written_is_named_in_plan_and_error(kind: str, tmp_path: Path) -> None:
     """Because other users could put another file there, or because the mount is read-only."""

@@ -68,6 +68,18 @@ def test_zypper_installs_changes_holds_and_removes() -> None:
 
 
 @pytest.mark.usefixtures("_machine")
+def test_held_packages_change_in_one_call_with_different_options() -> None:
+    """The lock of each is removed before, though each option takes a call of zypper of its own."""
+    held = wanted(ra_Test={"ensure": "1.0-1", "mark": "hold"}, ra_other={"ensure": "present", "mark": "hold"})
+    assert run(held)[0].exit_code == 0
+    changed = wanted(ra_Test={"ensure": "1.1-1", "install_options": ["--no-recommends"]}, ra_other="absent")
+    report, lines = run(changed)
+    assert (report.exit_code, [line for line in lines if line.startswith("warning")]) == (0, [])
+    assert installed() == ["ra-Test-1.1-1.noarch"]
+    assert "solvable_name: ra-Test" in locks()
+
+
+@pytest.mark.usefixtures("_machine")
 def test_what_zypper_cannot_install_is_said() -> None:
     """A package that no repository has, in the plan; a version that none has, with what zypper says."""
     assert warned(wanted(ra_missing="present")) == ["zypper knows no package 'ra-missing'"]
