@@ -80,7 +80,10 @@ def staged(
 
 
 def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
-    """Replace or remove a file; a new one gets its directory, and is private for a secret. Raise ``ResourceError``."""
+    """Replace or remove a file. A new one gets its directory, and is private for a secret; others keep their mode.
+
+    Raise ``ResourceError``.
+    """
     path = f"{directory}/{name}"
     with file_parts.described(path), files.Batch() as batch:
         if should["ensure"] == "absent":
@@ -89,8 +92,7 @@ def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
         parent = os.path.dirname(path)  # noqa: PTH120 - a text
         if not os.path.isdir(parent):  # noqa: PTH112 - as above
             batch.make_directory(parent)
-        is_new = not os.path.lexists(path)
-        mode = new_mode(should["content"]) if is_new else 0o644
+        mode = None if os.path.lexists(path) else new_mode(should["content"])
         batch.replace(path, reveal(should["content"]).encode(), mode=mode)
 
 

@@ -86,17 +86,34 @@ def test_every_type_that_writes_files_is_known() -> None:
     assert writing <= MADE.keys() | OTHERS.keys(), writing - MADE.keys() - OTHERS.keys()
 
 
-def test_a_new_file_with_a_secret_is_private(tmp_path: Path) -> None:
-    """It holds the secret itself, nobody but its owner, and for sudo the group of root, may read it, and it stays."""
+def _manifest(directory: Path) -> Path:
+    """Write a manifest that makes a file of a secret with each type; return its path."""
     resources = "\n".join(f"  {kind.capitalize()}[ra]: {{{text}}}" for kind, (text, _) in MADE.items())
     resources = resources.replace("Host[ra]: {name: ra.example, ", "Host[ra.example]: {")
-    manifest = tmp_path / "site.yaml"
+    manifest = directory / "site.yaml"
     manifest.write_text(f"inputs: {{s: {{type: 'Sensitive[String]', default: {SECRET}}}}}\nresources:\n{resources}\n")
-    tests = [
-        f"grep -q {SECRET[:-4]}[0-9]* {path} && case $(stat -c %A {path}) in -rw-------|-r--r-----) ;; *) false;; esac"
-        for _, path in MADE.values()
-    ]
-    result = rehearse(manifest, tests=tests)
+    return manifest
+
+
+def _private(digits: str) -> list[str]:
+    """Return commands that fail unless each file has the secret with some last digits, and is private."""
+    is_private = "case $(stat -c %A {}) in -rw-------|-r--r-----) ;; *) false;; esac"
+    paths = [path for _, path in MADE.values()]
+    return [f"grep -q {SECRET[:-4]}{digits} {path} && {is_private.format(path)}" for path in paths]
+
+
+def test_a_new_file_with_a_secret_is_private(tmp_path: Path) -> None:
+    """It holds the secret itself, nobody but its owner, and for sudo the group of root, may read it, and it stays."""
+    result = rehearse(_manifest(tmp_path), tests=_private("[0-9]*"))
+    assert result.ok, result
+
+
+def test_a_file_stays_private_when_its_secret_changes(tmp_path: Path) -> None:
+    """Whichever type writes it, in the place of the private file that it has made."""
+    manifest = _manifest(tmp_path)
+    (tmp_path / "changed").write_text(f"{SECRET[:-4]}5678")
+    apply = f"{sys.executable} -P -m resource_api apply {manifest} -i s=@{tmp_path}/changed"
+    result = rehearse(manifest, tests=[apply, *_private("5678")])
     assert result.ok, result
 
 
