@@ -137,7 +137,11 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def forked(full: str, request: dict[str, Any], *, alone: bool) -> dict[str, Any]:
-    """Run a module in a fork, which has Ansible's imports already; return its last printed JSON object, or an error."""
+    """Run a module in a forked child; return its last printed JSON object, or an error for none.
+
+    A fork has all imports of Ansible already, and the module's changes of its process end with it. ``alone``: the
+    module is executed by ``run``, otherwise by ``play``.
+    """
     output = os.memfd_create("result", os.MFD_CLOEXEC)
     child = os.fork()
     if child == 0:
@@ -169,7 +173,10 @@ def forked(full: str, request: dict[str, Any], *, alone: bool) -> dict[str, Any]
 
 
 def await_end(child: int) -> None:
-    """Wait for a child; if standard input ends first, as the caller has given up, kill it and its programs, and end."""
+    """Wait for a child to end. If standard input ends first, kill the child with its programs, and end this process.
+
+    The end of standard input means that the caller was killed, or has given up: nobody would stop the module then.
+    """
     watch = os.pidfd_open(child)
     ready, _, _ = select.select([0, watch], [], [])
     if 0 in ready and watch not in ready:

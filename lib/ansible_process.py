@@ -1,4 +1,7 @@
-"""The process that runs Ansible's modules in its own interpreter: under the GPL, it is never imported here."""
+"""The process that runs modules of Ansible: ``ansible_helper.py``, in Ansible's own interpreter.
+
+Ansible is under the GPL and is never imported into this process. The helper stays for all calls of a provider.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ class AnsibleProcess:
     """A running helper; ``call`` ends it when it fails to answer."""
 
     def __init__(self, python: str) -> None:
-        """Start the helper. Raise ``CommandError`` for code that others can change, or ``ResourceError``."""
+        """Start the helper in an interpreter that has Ansible.
+
+        Raise ``CommandError`` where other users can change its code, ``ResourceError`` if it cannot be started.
+        """
         prefix = os.path.dirname(os.path.dirname(python))  # noqa: PTH120 - text in, text out
         # Only the directories of the modules: to check all 10,000 files would take longer than to run a module.
         modules = glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages/ansible/modules")  # noqa: PTH207 - the same

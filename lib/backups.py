@@ -17,7 +17,11 @@ class Backups(ExitStack):
         self._stores: dict[str, BackupStore] = {}
 
     def keep(self, path: str, backup: Any, *, at_once: bool) -> None:
-        """Copy a file, or all of a directory; durable on return with ``at_once``, otherwise after ``flush``."""
+        """Copy a file, or all files of a directory, to the directory ``backup``, or to the default one for True.
+
+        The copies are durable on return with ``at_once``, for a change that takes place next, such as a removal;
+        otherwise after ``flush``, before replaced files appear. Raise ``OSError``, ``ResourceError``.
+        """
         directory = backup_directory() if backup is True else files.canonical_path(backup)
         if directory not in self._stores:
             self._stores[directory] = self.enter_context(BackupStore(directory))

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Field(NamedTuple):
-    """A field and its lines, ``start`` to before ``stop``; its ``value`` has a line break before each continuation."""
+    """A field and its lines, from ``start`` to before ``stop``; ``value`` has a line break before each continuation.
+
+    Of all fields only an explanation may be repeated, instead of being continued.
+    """
 
     name: str
     value: str
@@ -41,8 +44,8 @@ def read_each(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield (name, fields) of the files of one paragraph with ``names``, or else of those that ``listed`` returns.
 
-    ``path``: name → file. A file without a paragraph is passed over; an unreadable one fails its name, and is a warning
-    in a listing.
+    It is the reading part of ``get`` for types whose resources are such files. ``path``: name → file. A file without a
+    paragraph is passed over; an unreadable one fails its name, and is a warning in a listing.
     """
     for name in listed() if names is None else names:
         try:
@@ -70,8 +73,8 @@ def edited(path: str, values: Mapping[str, str]) -> bytes:
 def edit(lines: files.Lines, declared: Mapping[str, str]) -> None:
     """Set the ``declared`` fields of the only paragraph by name; an empty value removes a field.
 
-    Other lines stay as they are, also those of a value that differs only in blanks. Raise ``ResourceError`` as ``read``
-    does.
+    Other lines stay as they are, also those of a value that differs only in blanks: the user's own layout and comments
+    are kept. Raise ``ResourceError`` as ``read`` does.
     """
     fields = _only(lines)
     values = {name.lower(): value for name, value in declared.items()}
@@ -107,7 +110,11 @@ def _only(lines: files.Lines) -> list[Field]:
 
 
 def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
-    """Yield the fields of each paragraph, continued lines joined. Raise ``ResourceError`` with the line."""
+    """Yield the fields of each paragraph, with continuation lines joined to their field.
+
+    Comments are skipped; the fields keep the numbers of their lines, for ``edit`` to replace only these. Raise
+    ``ResourceError`` with the line that is no part of a paragraph.
+    """
     fields: list[Field] = []
     for number, line in enumerate([*lines, ""]):  # a blank line ends a paragraph, also the last one
         if line.startswith("#"):

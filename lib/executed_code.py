@@ -59,7 +59,11 @@ def check(
     variables: Mapping[str, str] | None = None,
     user: str | None = None,
 ) -> None:
-    """Raise ``CommandError`` if others can change code that a command executes with our rights, not a ``user``'s."""
+    """Raise ``CommandError`` if a command would execute code that other users can change, and so get our rights.
+
+    The code is derived from the words ``argv``, the directory ``cwd`` and the environment's ``variables``, as far as
+    these show it. A command with a declared ``user`` is never refused: the code runs with that user's rights.
+    """
     executed = [*_of_command(argv, cwd or "/", 0), *_of_variables(variables or {})]
     command.check_code(
         *dict.fromkeys(code.path for code in executed if not code.is_place),
@@ -79,7 +83,8 @@ def _of_variables(variables: Mapping[str, str]) -> Iterator[Executed]:
 def _of_command(argv: Sequence[str], cwd: str, depth: int) -> Iterator[Executed]:
     """Yield the files and directories from which a command may execute code, as far as its words show.
 
-    ``cwd`` is its working directory; ``depth`` counts commands that are arguments of commands, as of ``sh -c``.
+    ``cwd`` is its working directory; ``depth`` counts commands that are arguments of commands, as of ``sh -c``. Beyond
+    ``DEEPEST`` they are not followed: only their directory counts.
     """
     program, arguments = os.path.basename(argv[0]), argv[1:]  # noqa: PTH119 - text in, text out
     if not READERS.fullmatch(program):  # it may execute any file of its working directory
@@ -139,7 +144,10 @@ def _of_text(script: str, cwd: str, depth: int) -> Iterator[Executed]:
 
 
 def _commands(script: str) -> Iterator[list[str]]:
-    """Yield the words of each command in a script of a shell, as far as it can be read without the shell."""
+    """Yield the words of each command in a script of a shell, as far as it can be read without the shell.
+
+    Words before a command's name, such as ``if`` or ``A=b``, are left out, so that its first word is the program.
+    """
     lexer = shlex.shlex(script, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace, lexer.whitespace_split = " \t\r", True
     words: list[str] = []

@@ -50,8 +50,8 @@ def read_files(
 ) -> Iterator[tuple[str, list[Name], Content]]:
     """Yield (path, names, content) of each file, for the ``get`` of a type with several resources in one file.
 
-    Names begin with the path; ``read`` returns the content. A file that cannot be read fails its names. Raise
-    ``CannotList`` with the message ``unlisted`` if ``names`` is None.
+    Names begin with the path; ``read`` returns the content, so each file is read once for all its names. A file that
+    cannot be read fails its names alone. Raise ``CannotList`` with the message ``unlisted`` if ``names`` is None.
     """
     if names is None:
         raise CannotList(unlisted)

@@ -36,7 +36,10 @@ class Member(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A directory's members by their path in it, each after its directory; some are ``with_ignored`` members."""
+    """The members of a directory by their path in it, each directory before its members; its own path is empty.
+
+    ``with_ignored``: the directories that contain an ignored member, and so are not removed by a purge.
+    """
 
     members: Mapping[str, Member]
     with_ignored: frozenset[str]
@@ -90,7 +93,10 @@ class _Limits(NamedTuple):
 
 
 def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str], limits: _Limits) -> None:
-    """Add a directory's members, and the directories above ignored ones. Raise ``ResourceError`` beyond the limits."""
+    """Add the members of an open directory to ``members``, and the directories above ignored ones to ``with_ignored``.
+
+    ``path`` is its path in the tree, empty for the top. Raise ``ResourceError`` beyond the limits and at a mount point.
+    """
     for name in sorted(os.listdir(fd)):
         inner = f"{path}/{name}" if path else name
         if limits.is_ignored(inner):
@@ -118,7 +124,7 @@ def _mounted(top: str, inner: str) -> ResourceError:
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield the directories above a path within a tree, the nearest first; the last is the empty one."""
+    """Yield the directories above a path within a tree, the nearest first; the last is the empty one, its top."""
     while path:
         path = path.rpartition("/")[0]
         yield path
@@ -140,6 +146,7 @@ def same_bytes(directories: files.Directories, first: str, second: str, size: in
     """Return whether two files of ``size`` bytes are equal; long ones are compared in parts. Raise ``OSError``."""
     if size <= WHOLE:
         contents = [files.stat_and_read(directories, path, WHOLE)[1] for path in (first, second)]
+        # Not read (None): it has become another kind of file, or longer.
         return contents[0] is not None and contents[0] == contents[1]
     parts_of_first, parts_of_second = (files.parts(partial(files.open_source, path)) for path in (first, second))
     return all(one == another for one, another in zip_longest(parts_of_first, parts_of_second))

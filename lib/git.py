@@ -69,7 +69,12 @@ class Target(NamedTuple):
 
 
 def resolve(should: Mapping[str, Any], user: str | None) -> Target:
-    """Return the commit of a revision, or of the default branch. Raise ``ResourceError`` for none, ``CommandError``."""
+    """Return the commit that a revision has at its source now; without a revision, the default branch's.
+
+    ``should`` are the attributes of a checkout; ``user``: the one whom git runs as. A commit in full is not looked up.
+    Raise ``ResourceError`` for a revision that the source does not have, ``CommandError`` for a source that cannot be
+    read.
+    """
     source, revision = should["source"], should.get("revision")
     if revision is not None and COMMIT.fullmatch(revision):
         return Target(revision, None)
@@ -96,7 +101,12 @@ def _refs(revision: str) -> list[str]:
 
 @contextmanager
 def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Yield options and variables for access to the source; a password comes by a pipe, as others see arguments."""
+    """Yield the options and variables that give git access to the source while the block lasts.
+
+    Of ``should`` they are the private key ``identity`` or the ``password``, which reaches git through a pipe and a
+    credential helper, as other users could read it in an argument. ``user``: the one whom git runs as, who reads the
+    pipe.
+    """
     ssh = "ssh -oBatchMode=yes"
     if should.get("identity") is not None:
         ssh += f" -oIdentitiesOnly=yes -i {shlex.quote(should['identity'])}"
@@ -155,6 +165,7 @@ class WorkingCopy(NamedTuple):
             self._check_included(directories)
             if os.path.lexists(f"{path}/.git"):
                 checked.append(path)
+                # git reads another user's directory only if it is named as checked.
                 listed = self._replace(path=path, checked=(path,)).ask("ls-files", "-z", "--stage").stdout
                 entries = [entry.split("\t", 1) for entry in listed.split("\0")[:-1]]
                 inside = {f"{path}/{name}".rpartition("/")[0] for _, name in entries}
@@ -237,7 +248,11 @@ class WorkingCopy(NamedTuple):
                     yield path.rpartition(" (")[0] or path
 
     def refuse_loss(self, *commits: str, untracked: bool = False) -> None:
-        """Raise ``ResourceError`` for changed files, ``untracked`` ones too if set, or for ``commits`` only here."""
+        """Raise ``ResourceError`` if tracked files were changed, or one of the ``commits`` is nowhere else.
+
+        Work of a user would be lost by a checkout or removal. ``commits`` are revisions or options of git-rev-list(1),
+        such as ``HEAD`` or ``--all``. With ``untracked``, files that are neither tracked nor ignored count as well.
+        """
         which = "--untracked-files=normal" if untracked else "--untracked-files=no"
         status = self.ask("status", "--porcelain=v2", "-z", which, "--ignore-submodules=untracked")
         names = list(_changed(status.stdout.split("\0")))
@@ -267,7 +282,11 @@ class WorkingCopy(NamedTuple):
                 self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
 
     def check_out(self, should: Mapping[str, Any], target: Target, *, force: bool) -> None:
-        """Check out the fetched target and its submodules, by ``force`` over local changes. Raise ``CommandError``."""
+        """Check out the fetched target, as its branch or detached, and its submodules. Raise ``CommandError``.
+
+        ``should`` has ``submodules`` and ``depth``; ``force``: overwrite local changes. Files of the former commit that
+        the new one lacks are removed.
+        """
         former = self.ask("rev-parse", "-q", "--verify", "HEAD").stdout.strip()
         forced = ["--force"] if force else []
         checkout = ("checkout", "-q", "--no-recurse-submodules", *forced)

@@ -1,4 +1,7 @@
-"""The paths of one kind of object in an API, and objects' names: ``acme/site`` for ``/orgs/{org}/repos/{repo}``."""
+"""The paths of one kind of object in an API, and the names of objects: ``acme/site`` for ``/orgs/{org}/repos/{repo}``.
+
+Nothing is sent here.
+"""
 
 from __future__ import annotations
 
@@ -62,6 +65,7 @@ def paths(config: Mapping[str, Any]) -> Paths:
     path = config["path"]
     last_variable = re.fullmatch(r"(/.*)/\{(\w+)\}", path)
     collection, member = (last_variable[1], path) if last_variable else (path, f"{path}/{{id}}")
+    # Any other last variable than {id} stands for the name, by which an object can be read.
     by_name = last_variable is not None and last_variable[2] != "id"
     listing = config.get("list") or collection
     read = config.get("read") or (member if by_name else None)

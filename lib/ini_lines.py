@@ -93,7 +93,11 @@ class Syntax(NamedTuple):
     comment: tuple[str, str] = ("", "")
 
     def comment_start(self, value: str) -> int:
-        """Return the index of the comment behind a value, not one in quotes or behind a backslash, or its length."""
+        """Return the index of the comment behind a value, with the blanks before it, or else the value's length.
+
+        A provider replaces only the value before it, and refuses a new value that the program would read as a comment.
+        Within quotes, and behind a backslash, a character begins no comment.
+        """
         marks, quotes = self.comment
         quote, escaped = "", False
         for number, character in enumerate(value if marks else ""):
@@ -101,6 +105,7 @@ class Syntax(NamedTuple):
                 escaped = not escaped and quotes != ""
             elif quote or character in quotes:
                 quote = "" if character == quote else quote or character
+            # In a syntax without quotes, a comment begins only behind a blank.
             elif character in marks and (quotes or value[number - 1 : number].isspace()):
                 return len(value[:number].rstrip())
         return len(value)
@@ -142,7 +147,7 @@ def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
     """Return the kind of each line of a file in a dialect, ``kind``.
 
     In an unknown dialect a line may or may not continue the value above. That setting gets a ``doubt``, so that a
-    provider can refuse to edit it.
+    provider can refuse to edit it. A comment or blank line is ``other``, and may stand within a value.
     """
     lines: list[Line] = []
     #: The number of the setting that the next line may continue, -1 for none; whether a blank line is between them.
@@ -204,8 +209,8 @@ def later_values(
 ) -> Iterator[tuple[tuple[str, str], str, str]]:
     """Yield (key, path, value) of each declared setting that a later file overrides, so that it has no effect.
 
-    A key is (section, setting); ``paths`` are the later files in the program's order, the last of which wins. A value
-    that systemd adds to former ones overrides none; an empty one clears all.
+    A plan warns of these. A key is (section, setting); ``paths`` are the later files in the program's order, the last
+    of which wins. A value that systemd adds to former ones overrides none; an empty one clears all.
     """
     keys = {(syntax.section(section), syntax.setting(setting)): (section, setting) for section, setting in declared}
     values: dict[tuple[str, str], tuple[str, str]] = {}
@@ -219,7 +224,10 @@ def later_values(
 
 
 def settings(texts: Sequence[str], syntax: Syntax) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield ((section, name), value) of each setting, with continuation lines and without comments."""
+    """Yield ((section, name), value) of each setting, with continuation lines and without comments.
+
+    Names are in the form in which the program compares them; it is for reading only, as the line numbers are lost.
+    """
     # A setting is known to be complete at the next setting or header: one is added at the end.
     current, name, value = "", "", ""
     for line, text in zip([*classify(texts, syntax.dialect), Line("header")], [*texts, ""], strict=True):

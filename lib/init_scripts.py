@@ -32,7 +32,10 @@ PID = re.compile(r"\s*([1-9]\d{0,9})\s*")
 
 
 class Service(NamedTuple):
-    """A service's state in its init system's words, and whether it starts at boot; None for a part of its links."""
+    """A service as it is: its state in the words of its init system, and whether it is started with the machine.
+
+    ``enabled`` is None for a service of whose links only a part is there.
+    """
 
     state: str
     enabled: bool | None
@@ -44,7 +47,7 @@ class Service(NamedTuple):
 
 
 class ScriptProvider(services.ServiceProvider):
-    """Read and change services one after another; a subclass implements the init system."""
+    """The base class of providers of services with scripts; a subclass implements the init system."""
 
     #: The init system in messages.
     system: ClassVar[str]

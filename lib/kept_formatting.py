@@ -40,6 +40,7 @@ def edit(
     apply(document, values, convert)
     apply(expected, values, lambda _old, new: new)
     after = dump(document)
+    # The user's own lines, if they are read as expected, otherwise the library's text.
     for candidate in (keep_lines(text, before, after), after):
         if _same(parse(candidate), expected):
             return candidate
@@ -47,10 +48,11 @@ def edit(
 
 
 def keep_lines(original: str, before: str, after: str) -> str:
-    """Return ``original`` with only the lines replaced that a change of values concerns.
+    """Return ``original`` with only the lines replaced that a change of values concerns, as a user expects of an edit.
 
-    The library reformats a file: ``before`` is its text of the unchanged document, ``after`` that of the changed one.
-    Their differences are made in ``original``; if a changed line has no counterpart there, the result is ``after``.
+    The library reformats a whole file: ``before`` is its text of the unchanged document, ``after`` that of the changed
+    one. Their differences are made in ``original``; if a changed line has no counterpart there, the result is
+    ``after``.
     """
     old, plain_lines, new = (text.split("\n") for text in (original, before, after))
     end = "\r" if "\r\n" in original else ""
@@ -88,7 +90,11 @@ def _same(document: Any, expected: Any) -> bool:
 
 
 def apply(document: Any, values: Mapping[KeyPath, Any], convert: Callable[[Any, Any], Any]) -> None:
-    """Put new values into a document by key path; ``MISSING`` removes one, ``convert(old, new)`` keeps the style."""
+    """Put new values into a document in place, by their key paths; ``MISSING`` removes one.
+
+    ``document`` may be a library's or plain data. ``convert(old, new)`` returns a new value in the style of the old
+    one, so that quotes and number formats stay.
+    """
     for key_path, value in values.items():
         if value is MISSING:
             _remove(document, key_path)

@@ -1,4 +1,7 @@
-"""The files of a directory: an unreadable one must not look empty, as it does for ``Path.glob`` since Python 3.13."""
+"""The files of a directory, where a directory that cannot be read must not look like an empty one.
+
+``Path.glob`` takes every error for an empty directory since Python 3.13.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ LONGEST_TEXT = 80
 
 
 def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path]:
-    """Return the sorted paths of matching names; none without the directory. Raise ``OSError`` if unreadable."""
+    """Return the sorted paths in a directory whose names match; none without the directory.
+
+    Raise ``OSError`` if it cannot be read, unlike ``Path.glob``, which returns nothing then.
+    """
     try:
         names = os.listdir(directory)  # noqa: PTH208 - bare names
     except (FileNotFoundError, NotADirectoryError):

@@ -296,7 +296,7 @@ def _reason(error: Exception) -> str:
 
 
 class ServerProvider(BaseProvider):
-    """The base class of the providers of one server."""
+    """The base class of the providers of one server's databases, accounts and rights."""
 
     def check_config(self, _context: Context, config: dict[str, Any]) -> dict[str, Any]:
         """Return the configuration. Raise ``ResourceError`` for files of TLS that its ``sslmode`` would ignore."""

@@ -113,7 +113,10 @@ def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str
 
 
 def canonical(privileges: Iterable[str]) -> list[str]:
-    """Return rights sorted, without synonyms; ``ALL`` alone, and ``USAGE``, no right, only without others."""
+    """Return declared rights in the form in which they are compared: sorted, without synonyms.
+
+    ``ALL`` stands alone, as it has all others in it, and ``USAGE``, which means no right, stays only without any other.
+    """
     rights = parse(privileges)
     if (ALL, "") in rights:
         return [ALL]

@@ -55,7 +55,11 @@ ALL_TABLES = frozenset(table for tables in TABLES.values() for table in tables)
 
 
 def read(session: Session, tables: Collection[str], users: Collection[str] | None) -> Held:
-    """Return rights of accounts in ``tables``. Raise ``ResourceError`` if the server shows only the user's own."""
+    """Return the rights of the accounts ``users``, or of all for None, in the ``tables`` of a server.
+
+    A caller with known targets passes only their ``TABLES``, which spares queries. Raise ``ResourceError`` if the
+    server would show only the rights of the connection's own user: the others would look lost.
+    """
     held: Held = defaultdict(dict)
     if not BY_RIGHT.keys().isdisjoint(tables) and not session.rows(SEES_ALL)[0]["sees_all"]:
         msg = "the server hides the rights of others from this user; it needs SELECT on the database mysql"
@@ -82,7 +86,7 @@ def _grantees(users: Collection[str] | None) -> str:
 def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
     """Return (account, target) and the right of a row of ``BY_RIGHT``, which has one on the server or a database.
 
-    A right that may be given to others comes with ``GRANT``; ``USAGE`` is no right.
+    Where it may be given to others, there is ``GRANT`` beside it; ``USAGE`` is no right.
     """
     user, _, host = row["GRANTEE"][1:-1].rpartition("'@'")  # 'USER'@'HOST', nothing is escaped
     target = Target(DATABASE, row["Db"]) if "Db" in row else Target(SERVER)

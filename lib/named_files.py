@@ -19,7 +19,7 @@ NO_FILE = (FileNotFoundError, NotADirectoryError)
 
 @contextmanager
 def reported(context: Context, path: str) -> Iterator[None]:
-    """Report an error of the block as the failure of ``path``, so that other files are still changed."""
+    """Report an error of the block as the failure of ``path``, so that other files are still read or changed."""
     try:
         yield
     except (OSError, ResourceError) as error:
@@ -35,7 +35,7 @@ def read_each(
 ) -> Iterator[tuple[str, Value]]:
     """Yield (path, value of ``read``) of each path in ``names``, for the ``get`` of a type whose resources are files.
 
-    A path is no resource if ``read`` raises ``missing`` or returns None; any other error fails it alone. Raise
+    A path is no resource if ``read`` raises one of ``missing`` or returns None; any other error fails it alone. Raise
     ``CannotList`` with the message ``unlisted`` if ``names`` is None.
     """
     if names is None:

@@ -23,7 +23,7 @@ REMOVED = frozenset({"config-files", "not-installed"})
 
 
 class PackageProvider(BaseProvider):
-    """The methods that depend on the declaration alone; they are called on one provider for all."""
+    """The base class of packages' providers; methods that depend on the declaration alone are called on one for all."""
 
     #: The packages that are declared as ``latest``, and those that are declared ``absent`` with ``purge``.
     _latest: ClassVar[set[str]] = set()
@@ -61,7 +61,11 @@ class PackageProvider(BaseProvider):
         return version == expected or (False, f"changed from {version} to {expected or ensure}")
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield (declared package, effect) of all other changes by ``set``, from a simulation."""
+        """Yield (declared package, effect) of all other installations, changes and removals by ``set``.
+
+        The plan shows them before they happen; a simulation of the program returns them. An effect of a shared
+        transaction comes with the packages that cause it, or with all if no link names a cause.
+        """
         for arguments, names in self._transactions(context, changes):
             effects = list(self._simulated(arguments))
             declared = {name: changes[name] for name in changes if name in names}

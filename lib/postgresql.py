@@ -82,6 +82,7 @@ class Server:
 
         A password reaches psql through a pipe, the rest in its environment: other users can see arguments.
         """
+        # No startup file, no messages, bare rows, and no question for a password.
         options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "SHOW_CONTEXT=never")
         connection = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode", "database")}
         variables = {f"PG{key.upper()}": value for key, value in connection.items()}
@@ -116,6 +117,7 @@ class Server:
             for text in (query, without)
         )
         if table:
+            # Commands of psql: the first one stores the answer in a variable, by which the query is chosen.
             may = f"SELECT has_table_privilege({literal(table)}, 'SELECT') AS may \\gset"
             first = f"{may}\n\\if :may\n{first}\n\\else\n{second}\n\\endif"
         rows: list[dict[str, Any]] = json.loads(self.read(first))
@@ -170,7 +172,7 @@ def _reason(stderr: str) -> str:
 
 
 class ServerProvider(SimpleProvider):
-    """The base class of the providers of one server."""
+    """The base class of the providers of one server's databases, roles and rights."""
 
     def check_config(self, _context: Context, config: dict[str, Any]) -> dict[str, Any]:
         """Return the configuration as it is. Raise ``ResourceError`` for a password that psql would alter."""

@@ -61,8 +61,8 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
 def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Iterator[tuple[Name, Problem]]:
     """Yield a warning for each file that cannot be replaced atomically, but only overwritten in its place.
 
-    An example is a mount point; other programs may read a part of the new content. An unwritable file is an error.
-    ``follow``: follow a link at the end of a path, as functions that edit files do.
+    An example is a mount point; other programs may read a part of the new content. A file that cannot be written at all
+    is an error. ``follow``: follow a link at the end of a path, as functions that edit files do.
     """
     reasons = files.why_not_replaced(paths.values(), follow=follow)
     read_only = cache(_is_read_only)
@@ -180,7 +180,7 @@ def missing_made_file(attribute: str, path: Any, kind: str) -> Iterator[Problem]
 
 
 def missing_module(module: str, needs: str) -> Iterator[Problem]:
-    """Yield a problem if a Python module is not installed; ``needs`` as of ``Problem``."""
+    """Yield a problem if a Python module is not installed; ``needs``: the resource that installs it."""
     # To find ``a.b`` imports ``a``, and fails without that.
     if find_spec(module.partition(".")[0]) is None or find_spec(module) is None:
         yield Problem(None, f"the Python module {module} is not installed", needs=needs, brought_by=BRINGING)

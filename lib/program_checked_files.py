@@ -37,7 +37,10 @@ def ended(text: str) -> str:
 def read_rows(
     context: Context, directory: str, names: Collection[str] | None, listed: Collection[str] = ()
 ) -> Iterator[Resource]:
-    """Yield the files of ``names``, or of those ``listed``; an unreadable one, such as a link, fails or is reported."""
+    """Yield the row of each file of ``names``, or of those ``listed``, that exists in the ``directory``.
+
+    One that cannot be read, such as a link, fails its name; in a listing it is a warning, with the path in it.
+    """
     for name in listed if names is None else names:
         path = f"{directory}/{name}"
         try:
@@ -97,7 +100,7 @@ def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
 
 
 def _describe(path: str, error: OSError) -> str:
-    """Return an error as text; of a link its target, since links are not followed."""
+    """Return an error as text; of a link its target, since links are not followed and the user must replace it."""
     if os.path.islink(path):  # noqa: PTH114 - a text
         return f"it is a link to {os.readlink(path)}"  # noqa: PTH115 - as above
     return files.describe_error(error, path)

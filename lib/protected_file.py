@@ -48,7 +48,10 @@ def files_before(should: Mapping[str, Any], *attributes: str) -> list[str]:
 def read_all(
     context: Context, names: Collection[str] | None, kind: str, describe: Callable[[bytes], Resource]
 ) -> Iterator[Resource]:
-    """Yield the files in ``names`` with what ``describe`` returns of their content; one may fail alone."""
+    """Yield the files in ``names``, with the attributes that ``describe`` returns of a content; one may fail alone.
+
+    Raise ``CannotList``, with ``kind`` as the subject of its message, if ``names`` is None.
+    """
 
     def read(directories: files.Directories, path: str) -> Resource:
         row, content = _read(path, directories)
@@ -76,7 +79,11 @@ def write_all(
     changes: Mapping[str, Change],
     content: Callable[[str, Mapping[str, Any] | None, Mapping[str, Any]], bytes | None],
 ) -> None:
-    """Write or remove files; one may fail alone. A new ``content`` of None keeps the present one."""
+    """Write or remove files; one may fail alone.
+
+    ``content(path, is_, should)`` returns the new content for a path, its present and its declared attributes; with
+    None the present one stays, and only owner and mode are set.
+    """
     with files.Batch() as batch:
         for path, (is_, should) in changes.items():
             with reported(context, path):
@@ -90,7 +97,10 @@ def write_all(
 
 
 def permissions(should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the declared ``mode``, ``uid`` and ``gid`` as numbers or None. Raise ``ResourceError`` if unknown."""
+    """Return the declared ``mode``, ``uid`` and ``gid`` as numbers, as functions of ``files`` take them, or None.
+
+    Raise ``ResourceError`` for unknown owners.
+    """
     owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
     return {
         "mode": None if mode is None else int(mode, 8),

@@ -22,7 +22,7 @@ FEW = 30_000_000
 
 
 def problems(attribute: str, expression: Any) -> Iterator[Problem]:
-    """Yield a problem if a text is no regular expression."""
+    """Yield a problem if a text is no regular expression; a value that is unknown yet, or a secret, is no text."""
     if isinstance(expression, str):
         try:
             re.compile(expression)
@@ -31,7 +31,11 @@ def problems(attribute: str, expression: Any) -> Iterator[Problem]:
 
 
 def find(expression: str, lines: Sequence[str], *, seconds: float | None = None) -> list[int]:
-    """Return the numbers of the lines in which an expression matches. Raise ``ResourceError`` above 64 KiB a line."""
+    """Return the numbers of the lines, from 0, in which an expression matches.
+
+    A search that may take long runs in a process with a time limit (``compute``): ``seconds`` (None: 30), and that of
+    the resource. Raise ``ResourceError`` for a line of more than 64 KiB.
+    """
     longest = max(map(len, lines), default=0)
     if longest > LONGEST:
         number = next(number for number, line in enumerate(lines) if len(line) > LONGEST)
@@ -52,8 +56,8 @@ def _find(expression: str, lines: Sequence[str]) -> list[int]:
 def _steps(expression: str, longest: int) -> float:
     """Return roughly the most steps that a search in a line of ``longest`` characters may take.
 
-    The number is the line's length to the power of the repetitions. A repeated group or a back reference may take
-    exponential time, which is above any limit.
+    ``find`` chooses by it whether a process is needed. The number is the line's length to the power of the repetitions.
+    A repeated group or a back reference may take exponential time, which is above any limit.
     """
     rest = PLAIN.sub("x", expression)  # without escaped characters and sets, whose ``*`` repeats nothing
     if OF_GROUP.search(rest) or re.search(r"\\[1-9]|\(\?P=", expression):

@@ -13,7 +13,11 @@ def rename(path: str, name: str) -> None:
 
 
 def move(path: str, new: str) -> None:
-    """Move a file or directory durably in its filesystem, by descriptors of its directories. Raise ``OSError``."""
+    """Move the file or directory at ``path`` to another path of the same filesystem, durably.
+
+    Directories on both paths are reached by descriptor, so that no other user can exchange one, and are flushed:
+    otherwise a loss of power could bring the former name back. Raise ``OSError``.
+    """
     with files.Directories() as sources, files.Directories() as targets:
         (parent, old), (directory, name) = sources.place(path), targets.place(new)
         os.rename(old, name, src_dir_fd=parent.fd, dst_dir_fd=directory.fd)

@@ -22,7 +22,7 @@ UNIVERSAL = "noarch"
 
 
 class RpmProvider(packages.PackageProvider):
-    """The packages of rpm's database; a subclass has the program that installs them."""
+    """The base class of providers of packages in rpm's database; a subclass has the program that installs them."""
 
     rpm: ClassVar[Command] = Command("rpm", read_only=True)
     #: The path of the program that installs them.
@@ -33,7 +33,11 @@ class RpmProvider(packages.PackageProvider):
         return os.path.exists(self.installer) or f"there is no {self.installer}"  # noqa: PTH110 - text in, text out
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Return the packages of rpm's database, with their candidate version if they are declared as ``latest``."""
+        """Return the packages of rpm's database, with their candidate version if they are declared as ``latest``.
+
+        A package can be declared with or without its architecture, so each has two names; a listing has only one of
+        them.
+        """
         packages_by_name = by_name(self.rpm.lines("-qa", "--qf", INSTALLED))
         if names is None:
             # Each package once: under its name with the architecture only if its bare name is another package's.

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def served(text: bytes, user: str | None) -> Iterator[str]:
-    """Yield a pipe from which one user (None: the superuser) can read ``text`` any number of times, by a thread."""
+    """Yield the path of a pipe from which one user (None: the superuser) can read ``text``, any number of times.
+
+    So a password is neither in an argument, which all users see, nor on a disk. A thread writes the text at each
+    opening; at the end it is stopped and the pipe removed.
+    """
     import tempfile  # slow to import, and needed for passwords only
 
     uid = None if user is None else files.user_id(user)
@@ -64,7 +68,7 @@ def _serve(pipe: str, uid: int | None, text: bytes, stopped: threading.Event) ->
 
 
 def _make(pipe: str, uid: int | None) -> None:
-    """Make a named pipe that one user can read: ``uid``, or this process's user."""
+    """Make a named pipe that one user can read: ``uid``, or this process's user for None."""
     os.mkfifo(pipe, 0o600)
     if uid is not None:
         os.chown(pipe, uid, -1)

@@ -23,7 +23,7 @@ NOT_FOUND = "not-found"
 
 
 class ServiceProvider(BaseProvider):
-    """The methods that depend on the declaration alone; they are called on one provider for all."""
+    """The base class of services' providers; methods that depend on the declaration alone are called on one for all."""
 
     #: The services that a refresh reloads instead of restarting them.
     _reloaded: ClassVar[set[Any]] = set()
@@ -60,7 +60,10 @@ class ServiceProvider(BaseProvider):
         return ()
 
     def refresh(self, context: Context, names: Sequence[Any]) -> None:
-        """Restart or reload the services that run; those started by this run have read their new files already."""
+        """Restart or reload the services that run; those started by this run have read their new files already.
+
+        It is called after a change of a resource that notifies them, such as their configuration.
+        """
         for name in names:
             reloads = name in self._reloaded
             with context.updating(name, message="Reloading" if reloads else "Restarting"):
@@ -101,7 +104,11 @@ class ServiceProvider(BaseProvider):
     def insync(
         self, _context: Context, _name: Any, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Explain differences that the values do not show: a row of ``get`` lacks an unknown attribute."""
+        """Explain differences that the two values do not show; None leaves any other comparison to the runtime.
+
+        A row of ``get`` lacks ``ensure`` or ``enable`` if it is unknown. A unit of systemd, which has ``unit_file``,
+        lacks ``enable`` where it cannot be enabled at all.
+        """
         # Of a unit that fails and is started again and again, ``ensure`` is stopped in between.
         is_restarting = str(is_.get("state", "")).startswith("activating")
         if attribute == "ensure" and should["ensure"] == "stopped" and is_restarting:

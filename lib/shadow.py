@@ -34,7 +34,10 @@ LAST = 2932896
 
 
 def read() -> dict[str, dict[str, Any]]:
-    """Return user → the attributes in /etc/shadow, /etc/subuid and /etc/subgid, as far as the caller may read these."""
+    """Return user → the attributes in /etc/shadow, /etc/subuid and /etc/subgid, as far as the caller may read these.
+
+    An attribute without a limit is left out, as it is the same as one that is not there.
+    """
     users: dict[str, dict[str, Any]] = {}
     for line in _lines("/etc/shadow"):
         fields = line.split(":")
@@ -59,7 +62,7 @@ def ranges(numbers: list[str]) -> list[str]:
 
 
 def is_day(text: str) -> bool:
-    """Return whether a text is ``absent`` or a day of the calendar."""
+    """Return whether a text is ``absent`` or a day of the calendar: the form of the attribute ``expiry``."""
     try:
         return text == NONE["expiry"] or _days(text) >= 0
     except ValueError:
@@ -67,7 +70,11 @@ def is_day(text: str) -> bool:
 
 
 def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
-    """Change attributes of a user in files below ``prefix``. Raise ``ResourceError`` if shadow(5) lacks the user."""
+    """Change the attributes of a user in the account files below the directory ``prefix``.
+
+    The files there are copies, which replace those of the machine when all changes are done. Raise ``ResourceError``
+    without a line in shadow(5).
+    """
     limits = {COLUMNS[attribute]: _text(value) for attribute, value in changed.items() if attribute in COLUMNS}
     if limits:
         path = prefix / "etc/shadow"
@@ -113,7 +120,7 @@ def _number(text: str, otherwise: int = 0) -> int:
 
 
 def _text(value: Any) -> str:
-    """Return the field for a value: a number of days, empty for no limit."""
+    """Return the field of shadow(5) for an attribute's value: a number of days, empty for no limit."""
     if isinstance(value, str):
         return "" if value == "absent" else str(_days(value))
     return "" if value < 0 else str(value)

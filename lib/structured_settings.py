@@ -42,7 +42,7 @@ MARK = "\ufeff"
 
 
 class SettingsProvider(BaseProvider):
-    """The settings of files of one format."""
+    """The base class of providers of the settings in files of one format."""
 
     #: The name of the format.
     _FORMAT: ClassVar[str]
@@ -79,7 +79,11 @@ class SettingsProvider(BaseProvider):
             yield Problem("value", "value must be a finite number")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the settings in ``names``; one with a value that no manifest can hold, as a too large one, fails."""
+        """Return the settings in ``names``; each file is read once.
+
+        A value that no manifest can hold, for instance because it is too large, fails its name. A setting whose value
+        is null is present without a ``value``.
+        """
         unlisted = "the settings of all files cannot be listed; name a file and a key"
         for path, group, document in file_parts.read_files(context, names, self._read, unlisted):
             for name in group:
@@ -190,7 +194,7 @@ def _from_the_end(key: str) -> list[int]:
 
 
 def find(document: Any, key_path: KeyPath) -> Any:
-    """Return the value at a key path of a document, or ``MISSING``."""
+    """Return the value at a key path of a document, or ``MISSING``, as a value may be None."""
     for step in key_path:
         if isinstance(step, int) and isinstance(document, list):
             if step >= len(document):
@@ -219,7 +223,11 @@ def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
 
 
 def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) -> None:
-    """Raise ``ResourceError`` for a new index behind a gap, or the removal of any but an array's last element."""
+    """Raise ``ResourceError`` for a new index that leaves a gap in an array, or a removal of any but the last element.
+
+    The next element would take the place of the removed one, and its resource's. ``length`` is that of the array,
+    ``key_path`` ends with the index.
+    """
     at = format_key_path(key_path)
     if removal and index != length - 1:
         raise ResourceError(f"'{at}' is not the last element: the next one would take its place; declare the array")
@@ -245,7 +253,10 @@ def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
-    """Return a library's value as plain data. Raise ``ResourceError`` for more parts than the ``budget`` allows."""
+    """Return a library's value as plain data. Raise ``ResourceError`` for one with too many parts.
+
+    ``budget``: in a list, so that all levels count it down, the number of parts that may still come.
+    """
     budget[0] -= 1
     if budget[0] < 0:
         raise ResourceError("has too many parts")
@@ -264,7 +275,7 @@ def _plain(value: Any, budget: list[int]) -> Any:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the values of a document that are no collections."""
+    """Yield the values of a document that are no collections, at any depth, to check each of them."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if not isinstance(value, list):

@@ -1,4 +1,7 @@
-"""Read units of a manager, the machine's or a user's, in one ``systemctl show``, and change them one by one."""
+"""Read units with ``systemctl show``, all in one call, and change them one after another with ``systemctl``.
+
+A manager of units is the machine's, or a user's own, whose systemctl is run as this user.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +125,11 @@ class Units:
         return True
 
     def consequences(self, name: str, verb: str) -> Iterator[tuple[str, str]]:
-        """Yield (action, unit) for each unit that systemd starts or stops with a unit: ``verb`` is start or stop."""
+        """Yield (action, unit) for each unit that systemd starts or stops with a unit: ``verb`` is start or stop.
+
+        A plan shows them. Relations are followed from unit to unit, of loaded units only: one to stop is running now,
+        and one to start is not (systemd.unit(5)).
+        """
         # By action, all units so far, and those whose relations have not been followed yet.
         reached, waiting = {"start": set[str](), "stop": set[str]()}, {verb: {unit_name(name)}}
         reached[verb].add(unit_name(name))
@@ -166,7 +173,11 @@ class Units:
             names.update(waiting)
 
     def _unit_file(self, unit: Mapping[str, str]) -> Iterable[str]:
-        """Return the lines of a unit's files, behind a mask too; a user's are read with that user's rights."""
+        """Return the lines of a unit's file and drop-ins; none of a unit that is not loaded.
+
+        Of a masked unit of the machine it is the file behind the mask, as its change removes the mask first. A user's
+        files are read with that user's rights.
+        """
         if unit["LoadState"] == "masked" and self._user is None:
             behind = (Path(directory, unit["Id"]) for directory in UNIT_DIRECTORIES)
             return next((files.read_lines(str(path)) for path in behind if path.is_file()), ())
@@ -239,7 +250,11 @@ class Units:
         return units
 
     def show(self, names: Sequence[str], properties: Sequence[str] = PROPERTIES) -> list[Mapping[str, str]]:
-        """Return properties of units, from one call for a thousand. Raise ``ProviderError`` if one is missing."""
+        """Return properties of units, from one call for a thousand.
+
+        They are in the order of ``names``, also for units that do not exist. Raise ``ProviderError`` if the answer
+        lacks a unit.
+        """
         if not self.answers():
             return list(map(self._show_file, names))
         rows: list[Mapping[str, str]] = []
@@ -329,7 +344,10 @@ def side_effects(
 
 
 def also(name: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield the units that the section ``[Install]`` of a unit's files names in ``Also=``; templates are left out."""
+    """Yield the units that the section ``[Install]`` of a unit's files names in ``Also=``; templates are left out.
+
+    Specifiers such as ``%i`` are replaced by parts of the unit's ``name``; a backslash continues a line.
+    """
     whole, _, _ = name.rpartition(".")
     prefix, _, instance = whole.partition("@")
     specifiers = {"n": name, "N": whole, "p": prefix, "i": instance, "%": "%"}

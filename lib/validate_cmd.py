@@ -62,7 +62,10 @@ def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) 
 
 
 def check(command: str | Sequence[str], path: str, new: str) -> None:
-    """Run a command on ``new``, the new content of ``path``. Raise ``ResourceError`` with its output if it fails."""
+    """Run a command that checks the new content of ``path``, which is in the file ``new`` until then.
+
+    Raise ``ResourceError`` with the end of its output if it fails, and with the name ``path`` in the place of ``new``.
+    """
     argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
     program = Command(argv[0])
     executed_code.check(program, argv)

@@ -23,7 +23,10 @@ ATTEMPT, GRACE = 10.0, 0.5
 
 
 def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Yield the mistakes in conditions: none at all, or one without another; ``more`` attributes are conditions too."""
+    """Yield the mistakes in declared conditions: there are none, or one lacks another that it needs.
+
+    It is the ``validate`` of types with conditions. ``more``: further attributes that count as conditions.
+    """
     declared = [name for name in ("path", "missing", "port", "url", "command", *more) if should.get(name) is not None]
     if not declared:
         yield Problem(None, "declares no condition; give a path, a port, a url or a command")
@@ -102,7 +105,11 @@ def _url(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _answer(url: str, seconds: float) -> int | str:
-    """Return the status of a URL's answer, or the reason why there is none; ``seconds`` limits each read and write."""
+    """Return the status of a URL's answer, or the reason why there is none.
+
+    ``seconds`` limits each read and write, not the whole, for which the caller runs this in a process of its own. A
+    status of an error is an answer too.
+    """
     import http.client
     import ssl
     import urllib.error

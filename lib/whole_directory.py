@@ -32,7 +32,11 @@ class Copy(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[str]:
-    """Yield an empty directory of root, for one run at a time, until the block ends. Raise ``ResourceError``."""
+    """Yield an empty directory of root for one run at a time, which the end of the block removes.
+
+    Programs read the checked copies there. A fixed path leaves at most one directory after kills, which the next run
+    removes. Raise ``ResourceError`` if it cannot be made, as by another user.
+    """
     import shutil  # slow to import, and needed for changes only
 
     try:
@@ -112,8 +116,9 @@ class WholeDirectory(NamedTuple):
     ) -> None:
         """Raise ``ResourceError`` with the errors that new contents of files cause, and the other files involved.
 
-        ``contents`` are by the names of the files, None for a removal. Errors without the change do not count. The
-        copies are in a ``temporary_directory``.
+        ``contents`` are by the names of the files, None for a removal. Errors that the program reports without the
+        change too do not count: a file that is broken already must not prevent the mending of another. The copies are
+        in a ``temporary_directory``.
         """
         # The temporary files of a killed run are left out: they are removed before a file is written.
         present = [path.name for path in listing.matching(self.path) if not path.name.endswith(files.TEMPORARY_SUFFIX)]
@@ -157,7 +162,10 @@ class WholeDirectory(NamedTuple):
     def _read(
         self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], *, main: bool = True
     ) -> dict[str, None]:
-        """Return the errors for a copy with new ``contents`` and links; without ``main``, only its include counts."""
+        """Return the program's errors for a copy beneath ``root``, with the original paths in their text.
+
+        The copy has the new ``contents``, links to other files, and the main file: without ``main`` only its include.
+        """
         copy = Copy(root + self.path, root + self.main)
         Path(copy.directory).mkdir(parents=True)
         for name in unchanged_names:

@@ -164,7 +164,12 @@ def belongs_to(certificate: x509.Certificate, holder: Any) -> bool:
 
 
 def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
-    """Return a new certificate in PEM, as declared or else as the present one, ``is_``. Raise ``ResourceError``."""
+    """Return a new certificate in PEM, with the declared attributes, or else with the present one's, ``is_``.
+
+    The public key is that of a declared ``csr``, whose private key need not be here, or of ``private_key``; without an
+    authority the certificate is self-signed. Raise ``ResourceError`` for a key, request or authority that cannot be
+    used.
+    """
     csr = should.get("csr")
     request = None if csr is None else request_of(csr, protected_file.content(csr))
     key: Any = None
@@ -225,7 +230,11 @@ def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIde
 
 
 def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:
-    """Return the declared authority, or ``itself``, the new certificate's own key. Raise ``ResourceError``."""
+    """Return the signer: the declared authority, or ``itself``, the new certificate's own key, without one.
+
+    ``itself`` has no key for a signing request, which an authority must sign. Raise ``ResourceError`` for an authority
+    whose key is not that of its certificate.
+    """
     if should.get("ca_certificate") is None:
         if itself.key is None:
             raise ResourceError("a signing request is signed by an authority: declare ca_certificate and ca_key")
@@ -240,7 +249,11 @@ def _authority(should: Mapping[str, Any], itself: Authority) -> Authority:
 def _extensions(
     attributes: Mapping[str, Any], public: Any, authority: Any
 ) -> Iterator[tuple[x509.ExtensionType, bool]]:
-    """Yield the extensions of a certificate, and whether each is critical (RFC 5280), for its and its issuer's keys."""
+    """Yield each extension of a new certificate, and whether it is critical (RFC 5280).
+
+    ``attributes`` are those of ``_new_attributes``; ``public`` is the certificate's public key, ``authority`` that of
+    its issuer.
+    """
     is_authority = bool(attributes["ca"])
     yield x509.BasicConstraints(ca=is_authority, path_length=None), True
     uses = {"key_cert_sign", "crl_sign"} if is_authority else {"digital_signature"}

@@ -20,7 +20,7 @@ CURVES = {curve.name: curve for curve in (ec.SECP256R1, ec.SECP384R1, ec.SECP521
 
 
 def generate(should: Mapping[str, Any]) -> PrivateKeyTypes:
-    """Return a new key of the declared type, size or curve."""
+    """Return a new key of the declared type, size or curve; without a type it is one of an elliptic curve."""
     kind = should.get("type") or "ec"
     if kind == "rsa":
         return rsa.generate_private_key(65537, should.get("size") or 4096)
@@ -46,7 +46,7 @@ def public_pem(key: PublicKeyTypes) -> bytes:
 
 
 def private_pem(key: PrivateKeyTypes, passphrase: Sensitive[str] | None) -> bytes:
-    """Return a private key in PEM (PKCS #8), encrypted if there is a passphrase."""
+    """Return a private key in PEM (PKCS #8) for its file, encrypted if there is a passphrase (None: there is none)."""
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase is not None:
         encryption = serialization.BestAvailableEncryption(passphrase.reveal().encode())

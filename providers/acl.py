@@ -72,6 +72,7 @@ class Provider(BaseProvider):
         try:
             declared = resolve(should["permission"])
         except ResourceError:
+            # One of both attributes has to differ.
             return attribute != "permission"  # a user or group that does not exist yet
         members = [""] if attribute == "permission" else list(_members(name, should))[1:]
         with files.Directories() as directories:
@@ -103,7 +104,7 @@ class Provider(BaseProvider):
             yield from ((path, problem) for problem in prerequisites.missing_file("path", path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change the lists of one file or tree after another."""
+        """Change the lists of one file or tree after another; of a tree, in the safe order of ``_ordered``."""
         for path, (_, should) in changes.items():
             with reported(context, path), files.Batch() as batch:
                 declared = [] if should["ensure"] == "absent" else resolve(should["permission"])
@@ -226,8 +227,8 @@ def expected(
 ) -> tuple[Acl, Acl]:
     """Return the new access list and default list of a file; a directory's files inherit the latter.
 
-    ``inclusive``: undeclared entries for users and groups are removed. ``X`` is a right to execute only if somebody has
-    it already.
+    ``status`` and ``attributes`` are its present ones, as for ``read``. ``inclusive``: undeclared entries for users and
+    groups are removed. ``X`` is a right to execute only if somebody has it already.
     """
     access, default = read(status, attributes)
     directory = stat.S_ISDIR(status.st_mode)
@@ -241,6 +242,7 @@ def expected(
     new = _combined(access, entries, inclusive=inclusive)
     if not inherited and (inclusive or not default):
         return new, {}
+    # A default list needs the three entries of a mode too.
     start = default or {key: new[key] for key in OF_MODE}
     return new, _combined(start, inherited, inclusive=inclusive)
 
@@ -265,8 +267,8 @@ def rights(bits: int) -> str:
 def _combined(present: Acl, declared: Acl, *, inclusive: bool) -> Acl:
     """Return a list with the declared entries, and the remaining ones of ``present``.
 
-    An undeclared mask stays as long as it grants the declared rights. If it must grant more, undeclared entries keep
-    their effective rights.
+    A list with named entries needs a mask, which limits these and the group. An undeclared mask stays as long as it
+    grants the declared rights. If it must grant more, undeclared entries keep their effective rights.
     """
     new = {key: bits for key, bits in present.items() if key[0] not in NAMED or not inclusive} | declared
     if MASK_KEY in declared:
@@ -277,6 +279,7 @@ def _combined(present: Acl, declared: Acl, *, inclusive: bool) -> Acl:
         needed |= bits if key[0] in LIMITED else 0
     new.pop(MASK_KEY, None)
     has_named = any(key[0] in NAMED for key in new)
+    # The mask grows or goes: without this, the remaining entries would get rights that it has denied.
     if needed & ~limit or not has_named:
         new = {key: bits & limit if key[0] in LIMITED and key not in declared else bits for key, bits in new.items()}
     return new | {MASK_KEY: limit | needed} if has_named else new

@@ -80,6 +80,7 @@ class Provider(BaseProvider):
         """Yield the missing prerequisites: the program, and undeclared groups and files of choices."""
         missing = list(prerequisites.missing_program(None, "update-alternatives", needs="Package[dpkg]"))
         yield from ((name, problem) for name in changes for problem in missing)
+        # The groups can be read only by the program.
         for name, should in ({} if missing else prerequisites.present(changes)).items():
             yield from ((name, problem) for problem in _unknown(self._query(name), should))
         for name, should in changes.items():
@@ -203,7 +204,11 @@ def _fields(block: str) -> dict[str, Any]:
 
 
 def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any]) -> str | None:
-    """Return the first wrong link of a group or slave, or None: ``link`` → one in ``DIRECTORY`` → the ``choice``."""
+    """Return the first missing or wrong link of a group, or None; ``insync`` reports it, and ``set`` mends it.
+
+    ``link`` leads to one in ``DIRECTORY``, and that to the ``choice``; the same holds for its slave links. A group
+    without a choice counts as broken.
+    """
     if choice is None:
         return f"{DIRECTORY}/{group}"
     links = [(link, group, choice)]

@@ -26,12 +26,15 @@ class Provider(ImperativeProvider):
     unlisted = "the effects of modules cannot be read"
 
     def __init__(self) -> None:
-        """Begin without a process and without results."""
+        """Begin without a process, by interpreter, and without results, by name: ``get`` returns those of this run."""
         self._processes: dict[str, AnsibleProcess] = {}
         self._results: dict[str, dict[str, Any]] = {}
 
     def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse unknown modules and wrong arguments; where Ansible cannot be run yet, ``due`` reports the errors."""
+        """Refuse a module that Ansible lacks, and arguments that the module refuses.
+
+        If Ansible cannot be run yet, an earlier resource may install it: ``due`` then reports the errors.
+        """
         yield from refused_secrets(should, "args")
         if not {"module", "args"} <= should.keys() or has_secret(should["module"]) or _has_unknown(reveal(should)):
             return
@@ -89,7 +92,12 @@ class Provider(ImperativeProvider):
     def _call(
         self, context: Context, should: Mapping[str, Any], *, check: bool = True, only_arguments: bool = False
     ) -> dict[str, Any]:
-        """Return a module's result by the helper process of its interpreter: by default a check, or its arguments'."""
+        """Return a module's result, called in the helper process of its interpreter, which serves the whole run.
+
+        By default the module only checks for changes; with ``only_arguments``, for ``validate``, only its arguments are
+        checked.
+        """
+        # A check for a plan changes nothing and may still run.
         if context.stopping and not context.reading:
             raise ResourceError("was not started: the run is being stopped")
         python = ansible_process.interpreter(should.get("python"))

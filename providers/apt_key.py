@@ -50,7 +50,7 @@ class Provider(SimpleProvider):
     gpg = Command("gpg")
 
     def __init__(self) -> None:
-        """Start without a file that has been reported."""
+        """Start without a file that has been reported: each read of the keys would otherwise warn of it again."""
         self._reported: set[Path] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
@@ -80,7 +80,10 @@ class Provider(SimpleProvider):
         return rows
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the reasons for a failure of ``set``: the source lacks the key, or a file cannot be written."""
+        """Yield the reasons for a failure of ``set``: the source lacks the key, or a file cannot be written.
+
+        A key is removed from each file that contains it; a mount point can be neither replaced nor removed.
+        """
         added = prerequisites.present(changes)
         missing = list(prerequisites.missing_program(None, "gpg", needs="Package[gpg]"))
         for name, should in added.items():
@@ -90,7 +93,10 @@ class Provider(SimpleProvider):
             yield from self._unchangeable(removed)
 
     def _unchangeable(self, removed: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for each removed key in a file that is a mount point, neither to be replaced nor removed."""
+        """Yield a problem for each removed key in a file that is a mount point, neither to be replaced nor removed.
+
+        A file with other keys too would be written without the removed one; a file with no other key would be removed.
+        """
         mounted = files.mount_points()
         for path in [path for path in _files() if str(path) in mounted]:
             with _home() as home:
@@ -175,7 +181,10 @@ class Provider(SimpleProvider):
         return output.read_bytes() if output.exists() else b""
 
     def _trusted(self, context: Context) -> list[Key]:
-        """Return the keys of all files by one call; warn of a file without any. Raise ``ResourceError``."""
+        """Return the keys of all files by one call of gpg; warn once of a file that contains anything but keys.
+
+        Raise ``ResourceError`` for a file that cannot be read: its keys would count as absent.
+        """
         paths = _files()
         for path in paths:
             if not os.access(path, os.R_OK):
@@ -237,7 +246,10 @@ def _files(directory: Path = TRUSTED, legacy: Path = LEGACY) -> list[Path]:
 
 
 def _keys(listing: str) -> Iterator[Key]:
-    """Yield the keys in gpg's colon format (DETAILS of GnuPG): a key's own fingerprint is the first after it."""
+    """Yield the keys in gpg's colon format (DETAILS of GnuPG): a key's own fingerprint is the first after it.
+
+    Later fingerprints are those of its subkeys, to which no name refers.
+    """
     primary: list[str] = []
     for line in listing.split("\n"):
         fields = line.split(":")

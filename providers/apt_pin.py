@@ -59,7 +59,10 @@ class Provider(BaseProvider):
         return context.accepted(_row(name, fields) for name, fields in records)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the reasons for a failure of ``set``, and a warning if an earlier record counts in place of one."""
+        """Yield the reasons for a failure of ``set``: a file cannot be replaced, or apt refuses it.
+
+        Yield a warning if an earlier record counts in place of a declared one.
+        """
         yield from prerequisites.of_files(changes, path_of=_path, follow=True)
         contents: dict[str, bytes | None] = {}
         for name, should in prerequisites.present(changes).items():
@@ -75,7 +78,10 @@ class Provider(BaseProvider):
         return whole_directory.WholeDirectory(str(DIRECTORY), MAIN, "", self._errors)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Edit or remove the file of each priority, after a check by apt of all together in a copy."""
+        """Edit or remove the file of each priority, after a check by apt of all together in a copy.
+
+        apt stops at a mistake in any of its files, so nothing is written unless all pass the check.
+        """
         present = {_path(name): change for name, change in changes.items() if _is_present(change)}
         edits = {path: _edits(reveal(deb822.differing(change))) for path, change in present.items()}
         removed = [path for name, change in changes.items() if not _is_present(change) for path in _existing(name)]
@@ -115,7 +121,10 @@ def _existing(name: str) -> Iterator[str]:
 
 
 def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a warning for each earlier record in place of a declared one: apt takes the first, by names of files."""
+    """Yield a warning for each earlier record that counts in place of a declared one.
+
+    apt takes the first record that matches a version, in the order of the files' names.
+    """
     own = Path(_path(name)).name
     earlier = [path for path in listing.matching(DIRECTORY) if path.name < own and _is_read(path.name)]
     for path in (Path(MAIN), *earlier):

@@ -125,7 +125,11 @@ class Provider(BaseProvider):
                 batch.remove(_path(name))
 
     def _repetitions(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a problem for each other file with the same repository, as apt itself finds it in a copy."""
+        """Yield a problem for each other file that declares the same repository, as apt would warn of it.
+
+        apt itself finds them, in a temporary directory with the new file and links to all others. A repetition that is
+        there before the change is not reported again.
+        """
         file_name = f"{name}{SUFFIX}"
         with TemporaryDirectory(prefix="apt-source-") as directory, suppress(OSError, ResourceError):
             for path in listing.matching(DIRECTORY):
@@ -195,7 +199,11 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 
 
 def _edits(title: str, should: Mapping[str, Any]) -> dict[str, str]:
-    """Return field → text for a source's file, "" to remove one; declared ``options`` replace all other fields."""
+    """Return field → text for the file of a source; an empty text removes a field.
+
+    Fields without an attribute are ``options``: if declared, these replace all of them. The field ``Types``, which apt
+    requires, gets a default. ``title`` is the name of the source, whose present file is read.
+    """
     present = deb822.read(_path(title))
     attributes = {**({} if "types" in present else {"types": ["deb"]}), **should}
     edits = {field: " ".join(attributes[name] or ()) for name, field in LISTS.items() if name in attributes}

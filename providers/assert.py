@@ -24,7 +24,7 @@ class Provider(ImperativeProvider):
     unlisted = "assertions leave nothing behind that could be listed"
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse an assertion of nothing, and comparisons without a value."""
+        """Refuse an assertion of nothing, and comparisons without a value: each of them would always hold."""
         yield from wait_conditions.problems(should, ("value",))
         yield from refused_secrets(should, "value", *COMPARISONS, "message")
         comparisons = [name for name in COMPARISONS if should.get(name) is not None]

@@ -42,7 +42,7 @@ class Provider(BaseProvider):
                 yield Problem("block", f"block contains a line of its own marker '{marker}'")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the blocks in ``names``."""
+        """Return the blocks in ``names``; one whose marker lines are not a single pair fails its name."""
         unlisted = "the blocks of all files cannot be listed; name a file and a block"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
@@ -67,7 +67,10 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:
-    """Bring the blocks in ``states``, by name and marker, to these states; None removes them."""
+    """Bring the blocks in ``states``, by name and marker, to these states; None removes them.
+
+    A new block is added with its marker lines at the declared place. Raise ``ResourceError`` as ``find``.
+    """
     for (name, marker), should in states.items():
         markers = find(list(lines), name, marker)
         if markers is not None:

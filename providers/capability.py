@@ -84,7 +84,7 @@ class Provider(BaseProvider):
                 yield path, Problem("path", str(error), needs=f"File[{path}]")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change one program after another."""
+        """Change one program after another, unless other users could use its capabilities: ``_change`` refuses this."""
         with files.Batch() as batch:
             for path, (_, should) in changes.items():
                 with reported(context, path):
@@ -142,7 +142,7 @@ def canonical(text: str) -> str:
 
 
 def problems(text: str) -> Iterator[str]:
-    """Yield the mistakes in a text that the data type accepts."""
+    """Yield the mistakes in a text that the data type accepts: the file could not hold such capabilities."""
     clauses = list(split(text))
     names = [name for name, _ in clauses]
     yield from (f"there is no capability '{name}'" for name in names if name not in NUMBERS)

@@ -30,7 +30,7 @@ class Provider(BaseProvider):
     """The files of this machine that are put together from fragments."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove needless slashes and dots from paths."""
+        """Remove needless slashes and dots from paths, so that equal paths are equal texts."""
         for resource in resources:
             resource["path"] = files.canonical_path(resource["path"])
             source = resource.get("source")
@@ -82,7 +82,7 @@ class Provider(BaseProvider):
 
 
 def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the missing prerequisites of a file."""
+    """Yield the missing prerequisites of a file: directory, owner and group, fragments, the program that checks it."""
     yield from prerequisites.missing_place(path, should)
     for fragment in _listed(should.get("source") or []):
         yield from prerequisites.missing_file("source", fragment)
@@ -90,7 +90,10 @@ def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def assembled(should: Mapping[str, Any]) -> bytes:
-    """Return header and fragments with separators. Raise ``OSError``, ``ResourceError`` for none or too large ones."""
+    """Return the header and the fragments, with separators between them, as one content.
+
+    Raise ``OSError``, and ``ResourceError`` for no or too large fragments.
+    """
     texts, size = [], 0
     for path in _fragments(should):
         with files.open_source(path) as file:
@@ -117,6 +120,7 @@ def _fragments(should: Mapping[str, Any]) -> list[str]:
     if not names:
         raise ResourceError(f"there is no fragment in {source}")
     if should.get("order") == "numeric":
+        # Names without a number come first.
         names.sort(key=lambda name: int(number[0]) if (number := NUMBER.match(name)) else -1)
     return [f"{source.rstrip('/')}/{name}" for name in names]
 
@@ -138,7 +142,10 @@ def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: A
 
 
 def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
-    """Write the fragments to a file, or only set its permissions; return whether the batch replaces its content."""
+    """Write the fragments to a file, with the declared permissions; if the content is right, set only these.
+
+    Return whether the content is replaced, at the end of the batch: until then the old file can be copied.
+    """
     command, permissions, content = should.get("validate_cmd"), protected_file.permissions(should), assembled(should)
     if files.read_content(path) == content:
         batch.set_mode_owner(path, **permissions)
@@ -151,7 +158,7 @@ def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
 
 
 def _may_be_read_by_all(should: Mapping[str, Any]) -> bool:
-    """Return whether everybody may read each fragment and the declared texts."""
+    """Return whether everybody may read each fragment and the declared texts; otherwise a new file is private."""
     modes = (os.stat(path).st_mode for path in _fragments(should))  # noqa: PTH116 - a text
     return not secret_attributes(should, *MADE_OF) and all(mode & READABLE for mode in modes)
 

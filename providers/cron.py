@@ -84,7 +84,10 @@ class Provider(BaseProvider):
         return problems
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the managed jobs of users; an unreadable table, or a name with two jobs, fails those jobs."""
+        """Return the managed jobs of users; an unreadable table, or a name with two jobs, fails those jobs.
+
+        Each user's table is read once for all its ``names``; without ``names`` the tables of all users are read.
+        """
         names_by_user: dict[str, list[Name]] = {} if names is not None else {user: [] for user in _users()}
         for name in names or ():
             names_by_user.setdefault(name[1], []).append(name)
@@ -196,10 +199,11 @@ def _number(field: str, word: str) -> str:
 
 
 def field_error(field: str, value: str) -> str:
-    """Return the mistake in a canonical field, or an empty text."""
+    """Return the mistake in a canonical field, in which names are numbers already, or an empty text."""
     low, high = FIELDS[field]
     for part in value.split(","):
         match = PART.fullmatch(part)
+        # A step follows a range or an asterisk, not a single number: 5/2.
         if match is None or (match["low"] and match["step"] and not match["high"]):
             return f"{field}: '{part}' is not a number, range or step"
         ends = [int(end) for end in (match["low"], match["high"]) if end]
@@ -217,7 +221,10 @@ def variables(environment: Iterable[str]) -> list[str]:
 
 
 def blocks(table: files.Lines) -> Iterator[Block]:
-    """Yield the managed jobs: a comment of ours, which alone is an ordinary one, lines of variables, and the job."""
+    """Yield the managed jobs of a crontab: a comment with the name, lines of variables, and the job.
+
+    A comment of ours without a job after it is an ordinary one.
+    """
     start, name, environment = -1, "", list[str]()
     for number, line in enumerate(table):
         if line.startswith(MARK):
@@ -231,7 +238,10 @@ def blocks(table: files.Lines) -> Iterator[Block]:
 
 
 def reached(table: files.Lines, block: Block) -> list[str]:
-    """Return the later jobs that a block's variables reach, as no line sets them again; unnamed ones as ``line 7``."""
+    """Return the later jobs of a table that a block's variables reach, as no line sets them again.
+
+    A job without a name of ours appears as ``line 7``.
+    """
     variables = {line.partition("=")[0] for line in block.job["environment"]}
     jobs: list[str] = []
     name = ""
@@ -263,8 +273,12 @@ def _job(line: str) -> Resource | None:
 
 
 def edit(table: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring the jobs in ``states``, by name, to these states; None removes a job."""
+    """Bring the jobs in ``states``, by name, to these states; None removes a job.
+
+    A job that is as declared keeps its lines, with their spelling; a new one is added at the end.
+    """
     missing = dict(states)
+    # From the end, so that the numbers of the lines before stay right.
     for start, stop, job in reversed(list(blocks(table))):
         if job["name"] not in states:
             continue
@@ -334,7 +348,7 @@ def _read(spool: Path, user: str) -> str:
 
 
 def _users() -> list[str]:
-    """Return the users with a crontab; without root's rights only the caller."""
+    """Return the users with a crontab, for a listing; without root's rights only the caller."""
     if os.geteuid():
         return [pwd.getpwuid(os.geteuid()).pw_name]
     spool, users = _spool(), {user.pw_name for user in pwd.getpwall()}
@@ -344,6 +358,7 @@ def _users() -> list[str]:
 def _user_option(user: str) -> list[str]:
     """Return the arguments of crontab(1) for a user's table. Raise ``ResourceError`` for another's, without root."""
     if not os.geteuid():
+        # Root names each user, itself too.
         return ["-u", user]
     if user != pwd.getpwuid(os.geteuid()).pw_name:
         raise ResourceError(f"only root may change the crontab of '{user}'")

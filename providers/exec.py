@@ -31,7 +31,7 @@ class Provider(ImperativeProvider):
     unlisted = "the effects of commands cannot be read"
 
     def __init__(self) -> None:
-        """Start without a declared command."""
+        """Start without a declared command: ``due`` keeps each one for ``refresh``, which gets only names."""
         self._declared: dict[str, Mapping[str, Any]] = {}
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
@@ -43,7 +43,10 @@ class Provider(ImperativeProvider):
                     yield from _text_problems(attribute, command)
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
-        """Return whether all guards allow the command, and the reason. Raise ``CommandError`` as ``set`` would."""
+        """Return whether all guards allow the command, and the reason; never if only a refresh runs it.
+
+        Raise ``CommandError`` if other users can change its code, so that a plan shows the refusal too.
+        """
         self._declared[name] = should
         answer = not should["refreshonly"] and _allowed(should)
         argv = _argv(*_commands(should, "command"), shell=should["shell"]) if answer else ()
@@ -70,7 +73,7 @@ class Provider(ImperativeProvider):
                 context.updated(name, message="Executed successfully")
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Run the notified commands whose guards allow it."""
+        """Run the notified commands whose guards allow it; the guards are asked now, after the changes that notify."""
         for name in names:
             with context.updating(name, message="Executing"):
                 if _allowed(self._declared[name]):
@@ -170,7 +173,10 @@ def _search_path(should: Mapping[str, Any]) -> str | None:
 
 
 def _locate(program: str, path: str | None, cwd: str | None) -> str:
-    """Return a program's full path by ``path`` or ``cwd``; a bare name without ``path`` stays, for ``Command``."""
+    """Return the full path of a program in the declared search path, or relative to ``cwd``.
+
+    A bare name without a declared path stays: ``Command`` finds it in the default path.
+    """
     if "/" in program:
         return files.canonical_path(os.path.join(cwd or "/", program))  # noqa: PTH118 - text in, text out
     if path is None:
@@ -185,6 +191,7 @@ def _locate(program: str, path: str | None, cwd: str | None) -> str:
 def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a problem if the program of a command is nowhere to be found."""
     command = _commands(should, "command")[0]
+    # A plan may not know yet how the command is run.
     if "shell" not in should or not (argv := _argv(command, shell=should["shell"])):
         return
     attribute = None if should.get("command") is None else "command"

@@ -62,7 +62,10 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse attributes that exclude each other, and the removal of system directories."""
+        """Refuse attributes that exclude each other, and the removal of system directories.
+
+        The other attributes of an absent file have no effect, and are not checked.
+        """
         ensure, problems = should.get("ensure"), list(sensitive.refused_secrets(should, *CONTENTS))
         if ensure == "absent":
             protected = should.get("path") in files.PROTECTED_DIRECTORIES
@@ -171,6 +174,7 @@ class Provider(BaseProvider):
                     self._apply(batch, stack, path, change)
                 except (OSError, ValueError, ResourceError) as error:
                     if self._backups is not None:
+                        # The file has not changed, so its copy is needless.
                         self._backups.discard(path)
                     context.failed(path, message=_message(error, path))
                 else:
@@ -188,6 +192,7 @@ class Provider(BaseProvider):
         ensure, force = should.get("ensure", present_kind), should.get("force", False)
         keep = partial(self._keep, stack, path, should.get("backup"))
         if ensure == "absent":
+            # Without force only an empty directory or a link goes, which needs no copy.
             if force or present_kind == "file":
                 keep(at_once=True)
             with suppress(FileNotFoundError):
@@ -198,11 +203,15 @@ class Provider(BaseProvider):
                 raise ResourceError(_conflict(present_kind, ensure))
             keep(at_once=True)
             batch.remove(path, recursive=True)
+            # From here on it is a new file.
             change = change._replace(is_=None)
         self._write(batch, path, change, ensure, keep)
 
     def _write(self, batch: files.Batch, path: str, change: Change, ensure: str, keep: Callable[..., None]) -> None:
-        """Make or change a file, directory or link of the kind ``ensure``; ``keep`` copies the present file before."""
+        """Make or change a file, directory or link, by ``ensure``; no directory is in the place of another kind.
+
+        ``keep`` copies the present file before a replacement.
+        """
         is_, should = change
         owner = {
             "uid": self._id(files.user_id, should.get("owner")),
@@ -303,7 +312,7 @@ def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
 
 
 def _same_bytes(path: str, source: str) -> bool:
-    """Compare two files up to the first difference; a missing file differs."""
+    """Compare two files up to the first difference, without a checksum of both; a missing file differs."""
     try:
         first, second = (files.parts(partial(files.open_source, name)) for name in (path, source))
         return all(one == another for one, another in zip_longest(first, second))
@@ -328,7 +337,7 @@ def _head(status: stat_result) -> Resource:
 
 
 def _content_row(content: bytes) -> Resource:
-    """Return the content of a file, if it is text, and its digest."""
+    """Return the content of a file, if it is text, and its digest; an attribute cannot hold any other bytes."""
     checksum = files.sha256(content)
     try:
         return {"content": content.decode(), "checksum": checksum}
@@ -348,6 +357,7 @@ def _canonical_mode(mode: str, ensure: str | None) -> str | None:
 def _new_mode(is_: Mapping[str, Any] | None, should: Mapping[str, Any], ensure: str) -> int | None:
     """Return the mode to set, or None for no change; a new file with a secret is private unless a mode is declared."""
     present_kind, present = ("absent", None) if is_ is None else (is_["ensure"], is_.get("mode"))
+    # The base of a symbolic mode too, in place of the default.
     if ensure == "file" != present_kind and _has_secret(should):
         present = "0600"
     mode = should.get("mode", None if present_kind == ensure else present)

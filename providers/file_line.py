@@ -58,7 +58,11 @@ class Provider(BaseProvider):
         return all(matches) if should.get("multiple") else any(matches)
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the lines that the expressions in ``names`` find."""
+        """Return the lines that the expressions in ``names`` find.
+
+        A row has the first one in ``line``, and the further ones that differ from it in ``others``, which ``insync``
+        compares.
+        """
         unlisted = "the lines of all files cannot be listed; name a file and a regular expression"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             for name in group:
@@ -104,7 +108,10 @@ def _refusal(name: Name, should: Mapping[str, Any]) -> str:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring each expression's lines to its state. Raise ``ResourceError`` for different lines without `multiple`."""
+    """Bring the lines of each expression in ``states`` to its state; None removes them.
+
+    Raise ``ResourceError`` for different lines, unless `multiple` allows to replace them all.
+    """
     for match, should in states.items():
         numbers = line_places.find(lines, match)
         if should is None:

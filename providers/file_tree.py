@@ -37,7 +37,7 @@ class Provider(BaseProvider):
     """The directory trees of the local machine."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove needless slashes and dots from paths; write modes with four digits and owners' numbers as text."""
+        """Clean paths, and write modes with four digits and owners' numbers as text, so that equal values are equal."""
         for resource in resources:
             for attribute in ("path", "source"):
                 if isinstance(resource.get(attribute), str):
@@ -93,7 +93,10 @@ class Provider(BaseProvider):
         )
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield purged members, and the content of directories that are removed or replaced by another kind."""
+        """Yield the purged members, and the content of directories that are removed or replaced by another kind.
+
+        A plan shows the losses, and reports a conflict with a resource that declares one of these files.
+        """
         for path, (is_, should) in changes.items():
             if should.get("ensure") == "absent":
                 yield from removed_directories.side_effects([path])
@@ -117,7 +120,7 @@ class Provider(BaseProvider):
 
 
 class _Comparison:
-    """A tree beside its expected state."""
+    """A tree beside its expected state: ``insync`` reports the differences, ``set`` removes them."""
 
     def __init__(self, path: str, should: Mapping[str, Any], *, must_exist: bool) -> None:
         """Read the tree and its source. Raise ``OSError``, and ``ResourceError`` above the limits.
@@ -138,6 +141,7 @@ class _Comparison:
             raise ResourceError(msg)
         uid = _number(files.user_id, should.get("owner"), must_exist=must_exist)
         gid = _number(files.group_id, should.get("group"), must_exist=must_exist)
+        # Without a source, the present members themselves get the declared owner and mode.
         expected = {
             name: Expected(member.kind, self._mode(member), uid, gid, member.target)
             for name, member in (self.now if self.source is None else self._origin).members.items()
@@ -164,7 +168,10 @@ class _Comparison:
         return symbolic_mode.apply(mode, present, directory=directory)
 
     def _purged(self) -> list[str]:
-        """Return the members to purge, the deepest first, none with ignored files. Raise ``ResourceError``."""
+        """Return the members that the source lacks, the deepest first, without those that contain ignored files.
+
+        Raise ``ResourceError`` for more than ``max_purged``, as after a mistake in the path of the source.
+        """
         if not self._should.get("purge"):
             return []
         extra = [name for name in self.now.members if name not in self.expected and name not in self.now.with_ignored]
@@ -242,7 +249,10 @@ def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
-    """Bring a tree to its expected state, with copies of lost files. Raise ``ResourceError`` before any change."""
+    """Bring a tree to its expected state: copy lost files, remove members, write new ones, set owners and modes.
+
+    Raise ``ResourceError``, with nothing changed, for a member of another kind in the way.
+    """
     compared = _Comparison(path, should, must_exist=True)
     members = compared.now.members
     turned = _turned(compared, force=should["force"])
@@ -266,13 +276,17 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _turned(compared: _Comparison, *, force: bool) -> list[str]:
-    """Return members that become another kind. Raise ``ResourceError`` without ``force``, or if ignored files go."""
+    """Return the members to remove because the source has a directory in place of another kind, or the reverse.
+
+    Raise ``ResourceError`` without ``force``, and if ignored files would be lost.
+    """
     members = compared.now.members
     names = [
         name
         for name, expected in compared.expected.items()
         if name in members
         and members[name].kind != expected.kind
+        # These replace each other in one step.
         and not {members[name].kind, expected.kind} <= {"file", "link"}
     ]
     if names and not force:

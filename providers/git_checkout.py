@@ -36,7 +36,7 @@ class Provider(BaseProvider):
         self._targets: dict[tuple[str, str | None], git.Target] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Clean paths, and write commits in lower case, as git does."""
+        """Clean paths, and write commits in lower case, as git does, so that equal values are equal."""
         for resource in resources:
             resource["path"] = files.canonical_path(resource["path"])
             revision = resource.get("revision")
@@ -60,7 +60,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the commit with the revision's at the source, and with ``force`` the files with the commit."""
+        """Compare the commit with the revision's present one at the source, and tracked files with the commit.
+
+        Changed files count only with ``force``, which overwrites them, and submodules only if they are declared.
+        """
         if attribute == "revision" and is_.get("revision") not in {None, should["revision"]}:
             commit = self._target(should, _account(is_["user"])).commit
             difference = f"changed from {is_['revision'][:12]} to {_short(should['revision'], commit)}"
@@ -149,6 +152,7 @@ class Provider(BaseProvider):
         """Make a repository in an empty directory, fetch the revision and check it out, all durable."""
         copy = _working_copy(new)
         target = self._target(should, copy.user)
+        # Without the template of the machine, whose hooks git would run.
         copy.run("init", "-q", "--template=")
         copy.run("remote", "add", "origin", "--", should["source"])
         copy.fetch(should, target)
@@ -194,7 +198,10 @@ class Provider(BaseProvider):
         return directory
 
     def _remove(self, path: str, *, force: bool) -> None:
-        """Remove a checkout, renamed before, so that a killed run leaves no half of it under its name."""
+        """Remove a checkout, renamed before, so that a killed run leaves no half of it under its name.
+
+        Without ``force``, work that is nowhere else is refused; changes of a killed update (``CHECKING_OUT``) are none.
+        """
         old = _aside(path, OLD)
         if os.path.lexists(path):
             if not force and not os.path.lexists(f"{path}/.git/{CHECKING_OUT}"):

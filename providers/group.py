@@ -50,7 +50,10 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield missing members, and a problem for a removal that groupdel refuses: of a user's primary group."""
+        """Yield missing members, and a problem for a removal that groupdel refuses: of a user's primary group.
+
+        Yield also account files that cannot be replaced, such as mount points.
+        """
         removed = {name: should for name, should in changes.items() if should["ensure"] == "absent"}
         for group in _entries(removed):
             if users := [user.pw_name for user in pwd.getpwall() if user.pw_gid == group.gr_gid]:
@@ -63,12 +66,16 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the users who join or leave a group, or lose their primary one, to find conflicts in a plan."""
+        """Yield the effects of a change on users: those who join or leave a group, or lose their primary one.
+
+        A plan reports a conflict with the declaration of such a user.
+        """
         yield from _memberships(changes)
         deleted = {name: is_ for name, (is_, should) in changes.items() if should["ensure"] == "absent" and is_}
         numbers = {is_["gid"]: name for name, is_ in deleted.items()}
         for user in pwd.getpwall() if deleted else ():
             if user.pw_gid in numbers:
+                # The user's state afterwards: without a primary group.
                 none = {"ensure": "present", "gid": "", "gid_number": -1}
                 yield numbers[user.pw_gid], SideEffect(user.pw_name, "detach", "user", none)
         groups = grp.getgrall() if any(is_.get("members") for is_ in deleted.values()) else ()
@@ -92,7 +99,10 @@ class Provider(BaseProvider):
 
 
 def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield the users that join or leave groups as their members are declared, each with all its groups afterwards."""
+    """Yield the users that join or leave groups as their members are declared, each with all its groups afterwards.
+
+    A plan compares these with the declared groups of the user, which may contradict the members of a group.
+    """
     for name, (is_, should) in changes.items():
         if should["ensure"] == "present" and should.get("members") is not None:
             members, former_members = set(should["members"]), set((is_ or {}).get("members", ()))
@@ -107,6 +117,8 @@ def _change(tool: Command, name: str, *options: str | int) -> None:
     """Change a group with a shadow tool, in a copy of the account files that replaces them when it is complete."""
 
     def edit(prefix: Path) -> None:
+        """Change the group in a copy of the account files."""
+        # groupmod changes the list of members only with this option.
         if "--users" in options:
             _clean_members(prefix / "etc/group", name)
         tool("--prefix", prefix, *options, "--", name)

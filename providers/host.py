@@ -55,7 +55,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare with the line of the declared family; an earlier one with another address, which counts, differs."""
+        """Compare with the host's line for the declared address family, IPv4 or IPv6.
+
+        An earlier line with another address is a difference: the resolver takes the first line with a name.
+        """
         if should["ensure"] != "present":
             return None
         line = _line_of_family(is_, should)
@@ -63,6 +66,7 @@ class Provider(BaseProvider):
             earlier = line.get("overridden") or {}
             reason = next((earlier[name] for name in _declared_names(should) if name in earlier), None)
             return None if reason is None else (False, f"changed: {reason}, and comes first")
+        # The row itself is of the declared family, so that the runtime can compare it.
         if line is is_:
             return None
         value = line[attribute]
@@ -82,11 +86,16 @@ class Provider(BaseProvider):
             yield from rows if names is not None else filter(None, map(_listed, rows))
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield warnings for overridden hosts, a file that the resolver does not read, and the problems of editing."""
+        """Yield a warning for each declared host if an earlier line counts until it is edited.
+
+        Yield also that the resolver does not read /etc/hosts, and the problems of editing the files. A host whose
+        address is not known yet is left out of the warnings.
+        """
         complete = {name: should for name, should in reveal(changes).items() if "ip" in should}
         for (name, target), should in complete.items():
             with suppress(OSError):
                 lines = files.read_lines(target)
+                # In memory, as the line may be new.
                 _change(lines, {name: should})
                 for _, first, reason in _overridden(lines, {name: should}):
                     message = (
@@ -118,7 +127,10 @@ def _unread() -> Iterator[Problem]:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring hosts to their states (None: removed), each line before those that the resolver would take instead."""
+    """Bring the hosts in ``states``, by name, to these states; None removes their lines.
+
+    The line of a declared host comes before each one that the resolver would take for one of its names.
+    """
     _change(lines, states)
     for number, first, _ in _overridden(lines, states):
         text = lines[number]
@@ -183,7 +195,11 @@ def _earlier_answer(names: Iterable[str], ip: str, first: FirstAnswers) -> tuple
 
 
 def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
-    """Return a row for each host of a file, from its first line and that of the other address family."""
+    """Return a row for each host of a file, from its first line.
+
+    ``other_family`` is its first line for the other address family, ``overridden`` the names with an earlier line that
+    counts; ``insync`` compares by them.
+    """
     rows: dict[str, Resource] = {}
     first: FirstAnswers = {}
     for number, line in enumerate(lines):

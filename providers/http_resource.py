@@ -36,14 +36,15 @@ class Provider(SimpleProvider):
     """The objects of one kind in one service."""
 
     def __init__(self) -> None:
-        """Know nothing of the service yet."""
+        """Know nothing of the service yet; the configuration follows by ``configure``."""
         self._config: Mapping[str, Any] = {}
         #: The last objects that were read, and the identifiers of the objects created here, by name.
         self._read: dict[str, Object] = {}
         self._created: dict[str, Any] = {}
 
     def check_config(self, _context: Context, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Refuse paths with a variable that has no value."""
+        """Refuse paths with a variable that has no value: a wrong configuration is a problem of the manifest."""
+        # A path that is not known yet is missing here.
         if "path" in config:
             http_paths.paths(config)
         return config
@@ -81,7 +82,7 @@ class Provider(SimpleProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a field that is declared twice."""
+        """Refuse a field that is declared twice, plain in ``body`` and in ``secrets``: only one value can be sent."""
         body, secrets = should.get("body"), should.get("secrets")
         if isinstance(body, dict) and isinstance(secrets, dict):
             for field in sorted(body.keys() & secrets.keys()):
@@ -96,7 +97,11 @@ class Provider(SimpleProvider):
         return Planned(replace=[f"body{field if field.startswith('[') else f'.{field}'}" for field in fields])
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return objects, each by its own path if that has its name or identifier, or else from one read of a list."""
+        """Return the objects in ``names``, or all of a list.
+
+        An object is read by its own path if that contains its name or identifier, otherwise from the list, which is
+        read once for all names in it.
+        """
         if names is None:
             if self._paths.parents:
                 raise CannotList(f"objects are listed by a path without variables, and this one is {self._paths.list}")
@@ -120,7 +125,11 @@ class Provider(SimpleProvider):
             yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create an object, wait until a service in the background has done so, and record its identifier."""
+        """Create an object with the declared fields, and record its identifier from the service.
+
+        A service that creates objects in the background is waited for; then the identifier may be in its last answer
+        only.
+        """
         _store_secret_fields(context, name, should)
         method, path = self._paths.create
         values = self._paths.values(name)
@@ -151,7 +160,10 @@ class Provider(SimpleProvider):
         self._created.pop(name, None)
 
     def _change(self, context: Context, name: str, send: Callable[[Object], http.Response]) -> None:
-        """Change an object by ``send``; read it and try again if another client has changed it (``If-Match``, 412)."""
+        """Change an object by ``send``; if another client has changed it since it was read, read it and try again.
+
+        The service refuses such a request with the status 412, by the header ``If-Match``.
+        """
         for remaining in reversed(range(TRIES)):
             present = self._present(context, name)
             if present is None:
@@ -213,7 +225,11 @@ class Provider(SimpleProvider):
     def _listed(
         self, context: Context, parents: Mapping[str, str], names: Mapping[str, str] | None
     ) -> Iterator[Resource]:
-        """Yield the objects in the list below ``parents``; ``names``: name in it → the resource's, None for all."""
+        """Yield the objects in the list below ``parents``, the variables of its path.
+
+        ``names``: name within the list → name of the resource, of the requested ones; None for all. If objects have a
+        path of their own, each is read by it too, as lists often lack fields.
+        """
         entries_by_name: dict[str, list[dict[str, Any]]] = {}
         for fields in self._entries(http.expand(self._paths.list, **parents), nested=bool(parents)):
             own_name = str(http.field_at(fields, self._config["name"]))
@@ -252,11 +268,15 @@ class Provider(SimpleProvider):
         return entries[0] if len(entries) == 1 else entries[numbers.index(created)]
 
     def _row(self, context: Context, name: str, object_: Object, *, keep: bool = True) -> Resource:
-        """Return an object's row: ``body`` can be declared, ``output`` is the service's; secret fields are left out."""
+        """Return the row of an object: its declarable fields in ``body``, those that the service makes in ``output``.
+
+        The name, which is an attribute, and secret fields are left out. ``keep``: ``set`` will need the object.
+        """
         if keep:
             self._read[name] = object_
         fields = body = object_.fields
         service_fields = {field: http.field_at(fields, field) for field in self._made_fields()}
+        # The private data of an object are the names of its secret fields.
         for field in (self._config["name"], *service_fields, *(context.private(name) or ())):
             body = http.without_field(body, field)
         output: dict[str, Any] = {}

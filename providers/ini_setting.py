@@ -81,7 +81,10 @@ class Provider(BaseProvider):
                     yield {**row, "value": files.printable(_value(texts, lines_of_name[-1], syntax))}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield missing prerequisites, and warnings for an overriding later file and for an unclear value."""
+        """Yield the missing prerequisites of a setting, such as the directory of its file.
+
+        Yield a warning if a later file overrides it, or if the end of its value is unclear.
+        """
         yield from file_parts.missing(changes)
         yield from _overridden(changes)
         for name in changes:
@@ -123,14 +126,18 @@ def _overridden(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Nam
 
 
 def _is_set(name: Name, path: str, changes: Mapping[Name, Mapping[str, Any]]) -> bool:
-    """Return whether a change gives a setting of a file a value."""
+    """Return whether a change gives a setting of the file ``path`` a value, which a later file may override."""
     return name[0] == path and changes[name]["ensure"] == "present" and changes[name].get("value") is not None
 
 
 def edit(
     lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None], syntax: ini_lines.Syntax = UNKNOWN
 ) -> None:
-    """Change settings, or remove them for None with all their lines. Raise ``ResourceError`` if these are unclear."""
+    """Bring the settings in ``states`` to these states; None removes them, with their continuation lines.
+
+    Present settings are changed first, by the numbers of their lines; only then lines are added or sections removed.
+    Raise ``ResourceError`` if it is unclear which lines belong to a setting.
+    """
     texts = list(lines)
     present = find(texts, states, syntax)
     removed: list[int] = []
@@ -163,7 +170,11 @@ def _check_clear(settings: Iterable[Setting]) -> None:
 
 
 def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = UNKNOWN) -> dict[Key, list[Setting]]:
-    """Return the lines of each setting in ``keys``, in any spelling of the file's program; the last line counts."""
+    """Return the lines of each setting in ``keys``, in any spelling of the file's program; the last line counts.
+
+    ``texts`` are the lines of the file. All spellings of a name have one form by ``syntax``; the forms are compared,
+    and the result has the given spelling.
+    """
     forms = {key: (syntax.section(key[0]), syntax.setting(key[1])) for key in keys}
     names_by_section: dict[str, set[str]] = {}
     for section, setting in forms.values():
@@ -189,7 +200,10 @@ def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = U
 def _written(
     texts: Sequence[str], present: Setting, should: Mapping[str, Any], syntax: ini_lines.Syntax
 ) -> Iterator[str]:
-    """Yield the lines of a setting with its new value, in the style of the ``present`` ones, with its comment."""
+    """Yield the lines of a setting with its new value, in the style of the ``present`` ones, which are among ``texts``.
+
+    The lines of a longer value are indented below the name. A comment behind a value in one line stays.
+    """
     text = texts[present.number]
     begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]
     if begin[-2:-1].isspace() and begin[-1:] in {"=", ":"}:
@@ -217,7 +231,10 @@ def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[t
 
 
 def _parse(text: str, names: Collection[str], syntax: ini_lines.Syntax) -> tuple[str, int] | None:
-    """Return the name that a line sets, which may contain separators, and the index of its value or -1; or None."""
+    """Return the one of ``names`` that a line sets, and the index of its value, -1 without a value; or None.
+
+    A name may contain ``=`` or ``:``, so each separator in the line is tried.
+    """
     if (name := syntax.setting(_name(text))) in names:
         return name, -1
     longest = max(map(len, names))
@@ -261,6 +278,7 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
     section, setting = key
     texts = list(lines)
     kinds = ini_lines.classify(texts, syntax.dialect)
+    # A line with the name alone, which is completed like a present one.
     new = Setting(0, -1, [])
     bounds = _range(texts, section, kinds, syntax)
     if bounds is None:
@@ -286,7 +304,11 @@ def _insertion_point(
     setting: str,
     syntax: ini_lines.Syntax,
 ) -> tuple[int, str]:
-    """Return the line to insert a setting before, and its indentation: below a commented example, or the last one."""
+    """Return the number of the line before which a setting is added to a section, and its indentation.
+
+    It comes below a comment with the setting as an example, or else below the last setting, with its indentation.
+    ``texts`` are the lines of the file, ``kinds`` their kinds; ``bounds`` is the ``_range`` of the section.
+    """
     number, indent, names = bounds[0], "", {syntax.setting(setting)}
     inside = _inside_values(kinds)
     for current in range(*bounds):

@@ -108,7 +108,10 @@ class _Document:
         self.text = self.text[:begin] + self._dump(value, self._line_indent(begin)) + self.text[end:]
 
     def remove(self, key_path: KeyPath) -> None:
-        """Remove the value at a key path, and then each object around it that has become empty."""
+        """Remove the value at a key path, and then each object around it that has become empty.
+
+        Each occurrence of a repeated key is removed: a former one would count otherwise.
+        """
         containers = [self._skip(0)]
         for depth, step in enumerate(key_path):
             items = self._items(containers[-1], step, key_path[:depth])
@@ -137,7 +140,10 @@ class _Document:
         self.text = self.text[:begin] + self.text[end:]
 
     def _add(self, container: int, items: list[_Item], key_path: KeyPath, value: Any) -> None:
-        """Add an item with the last key of ``key_path`` behind ``items``, those of the container at ``container``."""
+        """Add an item with the last key of ``key_path`` to the container whose bracket is at ``container``.
+
+        It follows the last one of ``items``, after the same white space.
+        """
         step = key_path[-1]
         if isinstance(step, int):
             structured_settings.check_index(step, len(items), key_path, removal=False)
@@ -145,6 +151,7 @@ class _Document:
         if items:
             last = items[-1]
             gap = self.text[len(self.text[: last.begin].rstrip(" \t\r\n")) : last.begin]
+            # The only item does not show the space that follows a comma.
             if len(items) == 1 and not gap and self._separators[1] == ": ":
                 gap = " "
             indent = gap.rpartition("\n")[2] if "\n" in gap else self._line_indent(container)

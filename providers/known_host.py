@@ -82,7 +82,10 @@ class Provider(BaseProvider):
         return False, f"changed: the file has '{spellings[name]}', and ssh looks for '{name}'"
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the keys in ``names``, or all with readable names in the files of the machine and of all users."""
+        """Return the keys in ``names``, or all with readable names in the files of the machine and of all users.
+
+        Each file is read once for all its keys. An unknown user has no file, and so no keys.
+        """
         usual = [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in ssh_files.users())] if names is None else ()
         keys_by_target: dict[str, set[Key]] = {target: set() for target in usual}
         for name, kind, target, marker in names or ():
@@ -119,7 +122,10 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> None:
-    """Bring the keys in ``states``, on the lines that ssh finds, to these states; None removes a key."""
+    """Bring the keys in ``states``, on the lines that ssh finds, to these states; None removes a key.
+
+    A new key is added at the end, its name hashed with a new salt if that is declared.
+    """
     numbers_by_key = _numbers(lines, states.keys())
     removed = [number for key, numbers in numbers_by_key.items() if states.get(key, {}) is None for number in numbers]
     for key, should in states.items():
@@ -196,7 +202,11 @@ def _is_hash(text: str, name: str) -> bool:
 
 
 def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
-    """Return the new line of an entry, or "" if it is as declared; a hash stays unless the name is to be readable."""
+    """Return the new line of an entry, or an empty text if it is as declared.
+
+    A hashed name stays so, with its salt, unless the declaration makes it readable. ``misspelled`` names, which ssh
+    does not find, are corrected in any case.
+    """
     row = _row(key, "", entry)
     compared = row.keys() - {"target", "misspelled"}
     if "misspelled" not in row and all(
@@ -225,7 +235,7 @@ def _line(entry: Entry) -> str:
 def _only(
     context: Context, key: Key, target: str, rows: Sequence[Resource], names: Collection[Name] | None
 ) -> Iterator[Resource]:
-    """Yield the row of a key if all its lines agree; ``names`` are as for ``get``.
+    """Yield the row of a key if all its lines agree; ``rows`` has one for each line, ``names`` are as for ``get``.
 
     Otherwise the key fails, as it is unclear which line to change. A listing leaves out a name that ssh does not look
     for, with a warning: the manifest could not declare it.

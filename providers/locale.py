@@ -59,7 +59,10 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the locales in /etc/locale.gen; of ``names`` also unlisted built ones, which a removal has to find."""
+        """Return the locales in /etc/locale.gen, and of ``names`` also built ones that are not listed.
+
+        The latter are absent from the list, but a removal has to find them.
+        """
         built = self._built()
         listed = dict(filter(None, map(_entry, files.read_lines(LIST))))
         requested = listed if names is None else names
@@ -93,6 +96,7 @@ class Provider(BaseProvider):
                     self._build(name, is_ or {}, should)
                     locales[name] = should
         if locales:
+            # Before the list: after a crash it must not contain a locale whose files are lost.
             self.sync("-f", "--", ARCHIVE)
             file_parts.edit_file(LIST, lambda lines: edit(lines, locales))
 
@@ -102,7 +106,10 @@ class Provider(BaseProvider):
             self.localedef("--delete-from-archive", *spellings, env={"LC_ALL": "C"})
 
     def _build(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Build a locale. Raise ``ResourceError`` by its existence and character set: the exit code is no proof."""
+        """Build a locale. Raise ``ResourceError`` if it does not exist then, or has the former character set.
+
+        The exit code is no proof: warnings have one too, and a full disk has none.
+        """
         if reason := _missing(name, should):
             raise ResourceError(reason)
         options = ("--replace", "--force", "--inputfile", _source(name), "--charmap", str(_charset(name, should)))
@@ -123,7 +130,10 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Edit the lines of /etc/locale.gen: list locales, and remove the lines of those whose state is None."""
+    """Edit the lines of /etc/locale.gen: list locales, and remove the lines of those whose state is None.
+
+    Most lines are comments with a supported locale, which lose their ``#`` or get it back.
+    """
     for name, should in states.items():
         numbers = [number for number, line in enumerate(lines) if (_entry(line) or ("",))[0] == name]
         if should is None:

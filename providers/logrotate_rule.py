@@ -38,7 +38,7 @@ class Provider(BaseProvider):
     logrotate = Command("logrotate", read_only=True, timeout=60)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write sections as text, and end text with a line end."""
+        """Write sections as text, and end text with a line end, as in rows of ``get``."""
         return program_checked_files.write_texts(resources, format_sections)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
@@ -129,4 +129,5 @@ def _setting(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"    {key if value else FORBIDDING.get(key, f'no{key}')}\n"
     text = value if isinstance(value, (str, int)) else " ".join(map(str, value))
+    # Of this one the value is the whole option: weekly.
     return f"    {text}\n" if key == "rotate_every" else f"    {key} {text}\n"

@@ -37,7 +37,7 @@ class Provider(BaseProvider):
     systemctl = Command("systemctl")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out needless slashes, and quotes around tags; write ``present`` for ``defined``."""
+        """Leave out needless slashes, and quotes around tags; write ``present`` for ``defined``: both mean the same."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = files.canonical_path(resource["name"])
@@ -62,7 +62,10 @@ class Provider(BaseProvider):
         return True if should["ensure"] == "present" and is_["entry"] else None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the entries of fstab, and of ``names`` also mount points without an entry."""
+        """Return the entries of fstab, and of ``names`` also mount points without an entry.
+
+        So a file system that was mounted by hand can be unmounted, or get an entry.
+        """
         mounted = files.mount_points()
         rows: dict[str, Resource] = {}
         for line in files.read_lines(FSTAB):
@@ -101,7 +104,7 @@ class Provider(BaseProvider):
         file_parts.edit_file(FSTAB, partial(edit, name=name, entry=entry))
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Mount mounted file systems again, with the options of their entries."""
+        """Mount mounted file systems again, with the options of their entries, so that these take effect."""
         for name in names:
             with context.updating(name, message="Remounting"):
                 if name in files.mount_points():
@@ -128,7 +131,11 @@ class Provider(BaseProvider):
                 yield name, SideEffect(f"{name.rstrip('/')}/", "hide", "file", dependent=True, tree=True)
 
     def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
-        """Mount, remount for new options, or unmount as ``entry`` declares; ``present`` is the entry until now."""
+        """Mount or unmount as ``entry`` declares; ``present`` is the entry of fstab until now.
+
+        New options are set by a remount; for another device or type, or if ``remounts`` is false, the file system is
+        unmounted first.
+        """
         name = entry["name"]
         if entry["ensure"] == "unmounted":
             self._unmount(name)
@@ -139,7 +146,9 @@ class Provider(BaseProvider):
             differ = {key for key in ("device", "fstype", "options") if (present or {}).get(key) != entry[key]}
             if not differ:
                 return
+            # Without an entry until now, the mount is taken for the declared file system.
             if entry["remounts"] and not (present and differ - {"options"}):
+                # Not with the options of fstab, which are the old ones yet.
                 self.mount("--options-mode", "ignore", "-o", f"remount,{entry['options']}", "--", name)
                 return
             self._unmount(name)

@@ -24,7 +24,7 @@ class Provider(ServerProvider):
     """The databases of one server."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write character sets in small letters, and ``utf8`` by its present name."""
+        """Write character sets in small letters, and ``utf8`` by its present name, as in rows of ``get``."""
         for resource in resources:
             for attribute in WORDS:
                 if resource.get(attribute) is not None:

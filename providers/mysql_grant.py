@@ -111,6 +111,7 @@ class Provider(ServerProvider):
         held.pop((USAGE, ""), None)
         expected = _expected(held, should)
         missing = {right: column for right, column in expected.items() if right not in held}
+        # ALL is no right of its own: the account has every right that the server knows.
         if before.get("is_all"):
             missing.pop((ALL, ""), None)
         if unknown := {right for right, _ in missing} - {ALL, GRANT, *self._existing(session, target.kind)}:
@@ -123,7 +124,10 @@ class Provider(ServerProvider):
 
 
 def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
-    """Return kind of target → this server's rights, by ``SHOW PRIVILEGES`` or the columns of the tables of rights."""
+    """Return kind of target → this server's rights for it, of ``kind`` and of those in the same tables.
+
+    ``SHOW PRIVILEGES`` lists those on the server; for other kinds they are columns of the tables of rights.
+    """
     rights_by_kind: dict[str, set[str]] = defaultdict(set)
     if kind == SERVER:
         rights_by_kind[SERVER] = {right(row["Privilege"]) for row in session.rows("SHOW PRIVILEGES")}
@@ -150,7 +154,10 @@ def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> 
 
 
 def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
-    """Return an account's new rights and ``GRANT``; ``ALL`` keeps the ``held`` ones, undeclared options ``GRANT``."""
+    """Return the new rights of an account, with ``GRANT`` as one of them; ``held`` are its present ones.
+
+    With ``ALL`` it keeps these, and without declared options its ``GRANT``.
+    """
     if should["ensure"] == "absent":
         return {}
     expected, options = parse(should["privileges"]), should.get("options")

@@ -64,7 +64,7 @@ class Provider(ServerProvider):
     """The accounts of one server."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write hosts and plugins in small letters, requirements of TLS in order and without quotes."""
+        """Write hosts and plugins in small letters, TLS requirements in order and without quotes, as ``get`` does."""
         for resource in resources:
             if "name" in resource:
                 resource["name"] = canonical_account(resource["name"])
@@ -77,7 +77,10 @@ class Provider(ServerProvider):
         return resources
 
     def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a password or hash that is not for the plugin, and requirements of TLS that exclude each other."""
+        """Refuse a password or hash that is not for the plugin, and requirements of TLS that exclude each other.
+
+        Each value is checked for its type, as it may not be known yet.
+        """
         yield from super().validate(context, should)
         plugin = should.get("plugin") if isinstance(should.get("plugin"), str) else None
         if should.get("password") is not None:

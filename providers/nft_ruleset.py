@@ -56,7 +56,7 @@ class Provider(BaseProvider):
     rpm = Command("rpm", read_only=True)
 
     def __init__(self) -> None:
-        """Start without the tables of any text."""
+        """Start without the tables of any text: they are loaded into a namespace once for each text."""
         self._tables_by_text: dict[str, dict[str, str]] = {}
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
@@ -122,7 +122,10 @@ class Provider(BaseProvider):
             batch.remove(path)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield problems: nft is missing, a content is refused, or the main file does not include a file."""
+        """Yield a problem if nft is missing, or else its error about a content.
+
+        Yield also that the main file does not include a file, whose tables are then not loaded at boot.
+        """
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
         yield from prerequisites.of_files(
             changes, lambda path, should: [*prerequisites.missing_parent(path), *missing] or self._refusal(path, should)
@@ -188,6 +191,7 @@ class Provider(BaseProvider):
 
     def _load(self, content: str, tables: Collection[str], *, whole: bool) -> None:
         """Replace the kernel's ``tables``, or all (``whole``), in one transaction: no packet meets half of them."""
+        # A table is declared before it is deleted, as nft fails for a missing one.
         removed = "".join(f"table {table}\ndelete table {table}\n" for table in sorted(tables))
         try:
             self.nft("--file", "-", input=("flush ruleset\n" if whole else removed) + content)
@@ -195,7 +199,10 @@ class Provider(BaseProvider):
             raise ResourceError(_reason(error)) from error
 
     def _drift(self, content: str) -> list[str]:
-        """Return the differences between the kernel's tables and a text's; others count only with ``flush ruleset``."""
+        """Return the differences between the kernel's tables and those of a text.
+
+        Other tables of the kernel count only if the text begins with ``flush ruleset``, which removes them.
+        """
         present = split_tables(self.reading("--stateless", "list", "ruleset").stdout)
         if not present and TABLE.search(content):
             return ["it has no table"]
@@ -253,7 +260,10 @@ def differences(table: str, present: str | None, expected: str | None) -> list[s
 
 
 def _rules(listing: str) -> Iterator[tuple[str, str]]:
-    """Yield (heads of the blocks around it, rule) of each line, so that a message can contain a rule's chain."""
+    """Yield (blocks, rule) of each line of a table, so that a message can contain the chain of a rule.
+
+    ``blocks`` are the heads of the table and the chain or set around it.
+    """
     blocks: list[str] = []
     for line in filter(None, map(str.strip, listing.splitlines())):
         if line == "}":

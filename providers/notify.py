@@ -21,7 +21,7 @@ class Provider(ImperativeProvider):
     unlisted = "messages that were written cannot be read"
 
     def __init__(self) -> None:
-        """Start without a declared message."""
+        """Start without a declared message: ``due`` keeps each one for ``refresh``, which gets only names."""
         self._declared: dict[str, Mapping[str, Any]] = {}
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool:

@@ -40,7 +40,10 @@ class Provider(ServerProvider):
         return context.accepted({"ensure": "present", **database} for database in databases)
 
     def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create a database, from ``template0`` for its own encoding or locale, and alter what that cannot set."""
+        """Create a database; attributes without an option of ``CREATE DATABASE`` follow as ``ALTER DATABASE``.
+
+        Another encoding or locale is possible only with the template ``template0``.
+        """
         template = should.get("template")
         if template is None and (should.get("encoding") is not None or should.get("locale") is not None):
             template = "template0"
@@ -61,7 +64,10 @@ class Provider(ServerProvider):
         self._server.run(*changes, *_statements(name, should))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the rights lost with a database; one on a table may be declared on all tables of its schema too."""
+        """Yield the rights that are lost with a database.
+
+        One on a table may also be declared on all tables of its schema: that name is an alias.
+        """
         for name, (is_, _) in changes.items():
             connect = bool(is_ and is_["allow_connections"])
             for role, kind, object_name, database in postgresql_rights.in_database(self._server, name, connect=connect):

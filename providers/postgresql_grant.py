@@ -103,7 +103,10 @@ class Provider(ServerProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ALL`` with all rights; of a whole schema, the message has the objects that lack a right."""
+        """Compare ``ALL`` with all rights for the kind of object.
+
+        For all objects of a schema, the message contains those that lack a right of the others.
+        """
         if attribute != "privilege":
             return None
         if is_.get("missing"):
@@ -173,7 +176,10 @@ class Provider(ServerProvider):
 
 
 def _row(database: str, rows: list[Row]) -> Resource:
-    """Return the row of a role's rights on an object or a schema's; ``missing``: objects that lack one of them."""
+    """Return the row of a role's rights on an object, or on all objects of a schema, each of which has a row.
+
+    The latter has the rights on any object; ``missing``: the objects that lack one of them.
+    """
     first, rights = rows[0], {right for row in rows for right in row.rights}
     missing = [row.member for row in rows if rights - set(row.rights)]
     attributes: Resource = {

@@ -77,7 +77,10 @@ class Provider(ServerProvider):
         return False, "changed: the server has another password"
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Return the roles in ``names``, or all; digests of verifiers are masked, as the output of psql is logged."""
+        """Return the roles in ``names``, or all, with digests of password verifiers if our role may read these.
+
+        The query masks the digests with a random key, as the output of psql is logged.
+        """
         key = os.urandom(32).hex()
         without = QUERY.format(more="", table="pg_roles")
         query = QUERY.format(more=STORED.format(key=literal(key)), table="pg_authid")
@@ -146,7 +149,11 @@ def is_verifier(text: str) -> bool:
 
 
 def matches(password: str, role: str, method: str, digest: str) -> bool:
-    """Return whether a password or verifier is the server's, of which ``digest`` is the SHA-256."""
+    """Return whether the server's verifier is of a password or verifier.
+
+    ``method``: the stored verifier without its secret part; ``digest``: the SHA-256 of the whole. A verifier is made of
+    the password with the same method and salt, and only digests are compared.
+    """
     if is_verifier(password):
         stored = password
     elif method == "md5":

@@ -119,6 +119,7 @@ class Provider(BaseProvider):
 
         Yield a problem if other users could change code that pip executes: ``set`` refuses this.
         """
+        # Each environment is checked once.
         refused = cache(lambda venv: _refusal(venv, python_environment.code(venv)))
         for name, should in changes.items():
             missing, (title, venv) = [], name
@@ -155,7 +156,10 @@ class Provider(BaseProvider):
             yield from _caused(venv, list(packages), versions, links)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Run pip once for each environment and set of options, after a repair of descriptions left by a killed pip."""
+        """Run pip once for each environment and set of options, and once for the removals from one.
+
+        Before that, descriptions left by a killed pip are brought into a state that pip can handle.
+        """
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
@@ -166,6 +170,7 @@ class Provider(BaseProvider):
             if should["ensure"] != "absent":
                 options = (*_options(should), *["--force-reinstall"] * (_moved(is_, should) or restored))
                 installed[venv, options] += _requirement(name, should)
+            # Of any other package nothing is left that pip would know.
             elif is_ is None or restored or whole:
                 removed[venv].append(name)
         for venv, names in removed.items():
@@ -322,7 +327,10 @@ def _names(entries: Iterable[str]) -> set[str]:
 
 
 def _is_whole(description: str) -> bool:
-    """Return whether a package has its installer's file, written last, and no file that a power loss emptied."""
+    """Return whether the installation of a package ended, and no loss of power emptied its files.
+
+    Its record then contains the file that installers add to it, and each file with its size.
+    """
     try:
         record = files.read(f"{description}/RECORD", LARGEST_RECORD)
     except FileNotFoundError:

@@ -71,6 +71,7 @@ class Provider(BaseProvider):
             missing = [*prerequisites.missing_parent(name), *_missing_interpreter(name, should)]
             missing += prerequisites.missing_user("owner", should.get("owner"))
             yield from ((name, problem) for problem in missing)
+            # Only making one runs a program in a directory that other users might replace.
             made = not os.path.lexists(f"{name}/{CONFIG}")
             if made and not missing and "owner" not in should and _can_others_replace(name):
                 yield name, Problem("owner", NO_OWNER)
@@ -170,7 +171,10 @@ def _can_others_replace(path: str) -> bool:
 
 
 def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
-    """Make, empty or repair the directory for ``venv``, with the mark of an incomplete environment in it."""
+    """Prepare a directory for ``venv``, with the mark of an incomplete environment in it.
+
+    It is new, emptied after a killed run, or that of an environment without its interpreter.
+    """
     ids = {"uid": files.user_id(owner), "gid": pwd.getpwnam(owner).pw_gid} if owner else {}
     with files.Batch() as batch:
         if owner is None and _can_others_replace(path):
@@ -187,7 +191,11 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
 
 
 def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> None:
-    """Make the directory of an environment, or take an empty one; the rest of a killed run is made again."""
+    """Make the directory of an environment, unless an empty one is there.
+
+    With a declared owner (``ids``), an empty one of another owner, or with mode 0700, is made again: it may be the rest
+    of a killed run.
+    """
     if os.path.lexists(path):
         # The mark that a killed run was making is no content; the next one removes it.
         if any(not entry.startswith(f".{MARK}.") for entry in os.listdir(path)):  # noqa: PTH208 - bare names
@@ -222,7 +230,7 @@ def _remove(path: str) -> None:
 
 
 def _set_system(lines: files.Lines, *, value: bool) -> None:
-    """Set the visibility of the system's packages in the environment."""
+    """Set the visibility of the system's packages in the environment, by the setting in its ``pyvenv.cfg``."""
     for number, line in enumerate(lines):
         if (setting := SETTING.fullmatch(line)) and setting[1].lower() == SYSTEM:
             lines[number] = f"{SYSTEM} = {str(value).lower()}"

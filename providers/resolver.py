@@ -92,6 +92,7 @@ def _write(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) 
         lines.delete([number for number, line in enumerate(lines) if not line.strip() or line[0] in "#;"])
         _edit(lines, should)
         files.replace(path, lines.content, mode=0o644)
+    # An edit without a line to write would make no file.
     elif is_ is None and not any(should.get(attribute) for attribute in KEYWORDS):
         files.replace(path, b"", mode=0o644)
     else:
@@ -131,6 +132,7 @@ def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
         values = should.get(attribute)
         if values is None or values == present[attribute]:
             continue
+        # Each address has a line of its own; all domains or options stand in one.
         parts = values if attribute == "nameservers" or not values else [" ".join(values)]
         texts = [f"{keywords[0]} {part}" for part in parts]
         numbers = [number for number, line in enumerate(lines) if set(_words(line)[:1]) & set(keywords)]

@@ -87,7 +87,10 @@ class Provider(BaseProvider):
                 yield from _only(context, (name, *target, kind), rows, names)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield missing users, files that sshd does not read, and a warning for an earlier line that counts instead."""
+        """Yield the missing prerequisites of a key, such as its user.
+
+        Yield a warning if an earlier line counts in its place, and a problem if sshd does not read the file.
+        """
         paths = {}
         for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[2]))
@@ -291,7 +294,10 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
 
 
 def _check_owner(path: str, target: str, user: str) -> None:
-    """Raise ``ResourceError`` if the file of a target without ``~`` or ``%u`` belongs to another user."""
+    """Raise ``ResourceError`` for a target without a user part, which belongs to the file's owner, if that is another.
+
+    A missing file has no owner yet.
+    """
     if path != target:
         return
     try:

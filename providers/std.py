@@ -278,7 +278,7 @@ def _identity(value: Any) -> str:
 
 
 def _merged(former: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two mappings merged at every depth."""
+    """Return two mappings merged at every depth: a mapping in both is merged too, any other value is the later one."""
     both = {
         key: _merged(former[key], value) if isinstance(value, dict) and isinstance(former.get(key), dict) else value
         for key, value in later.items()
@@ -287,7 +287,10 @@ def _merged(former: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, An
 
 
 def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
-    """Return the value or brace for a match of ``FIELD``. Raise ``ResourceError`` for a single brace or no value."""
+    """Return the text for a match of ``FIELD``: a named value, or a brace for a doubled one.
+
+    Raise ``ResourceError`` for a single brace or an unknown name.
+    """
     whole, name = field[0], field[1]
     if whole in {"{{", "}}"}:
         return whole[0]
@@ -321,7 +324,10 @@ def _substitute(pattern: re.Pattern[str], replacement: str, text: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """Return a value in block style, the same for YAML 1.1 and 1.2: ``yes``, a Boolean for only one, is quoted."""
+    """Return a value in block style of YAML, the same for readers of YAML 1.1 and 1.2.
+
+    A text such as ``yes``, a Boolean for only one of them, is quoted. Equal parts are written in full, without anchors.
+    """
     import yaml
 
     from resource_api.manifest import yaml_scalar
@@ -341,6 +347,7 @@ def _yaml(value: Any) -> str:
 
     Dumper.add_representer(str, represent)
     text = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=LONGEST)
+    # PyYAML ends a document that is a single scalar with this mark.
     return text.removesuffix("...\n")
 
 

@@ -111,7 +111,10 @@ class Provider(BaseProvider):
         return Planned(changes=["content"] if replaced else [])
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem if sudo is missing, or else its errors about the rules, and warnings for overridden rules."""
+        """Yield a problem if sudo is missing, or else its errors about the rules, and warnings for overridden rules.
+
+        All files are checked together, as sudo reads them; rules that are not completely known yet are left out.
+        """
         missing = list(prerequisites.missing_program(None, "visudo", needs="Package[sudo]"))
         yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: str(DIRECTORY / name))
         if missing:
@@ -189,7 +192,11 @@ def _rules_in_order(texts: Mapping[str, str | None]) -> list[Rule]:
 
 
 def _effect(rule: Mapping[str, Any], later: Mapping[str, Any]) -> str:
-    """Return the effect of a later rule on the commands of a rule, or "" without one."""
+    """Return the effect of a later rule on the commands of a rule, or "" without one.
+
+    Both are the attributes of a rule. The later one has an effect if it is for the same user, host and target user, and
+    forbids a command, or differs in ``nopasswd``.
+    """
     runas, later_runas = rule.get("runas") or "root", later.get("runas") or "root"
     same_runas = runas == later_runas or later_runas.partition(":")[0] == "ALL"
     same_hosts = "ALL" in later["hosts"] or not set(rule["hosts"]).isdisjoint(later["hosts"])
@@ -220,7 +227,10 @@ def _encoded(texts: Mapping[str, str | None]) -> dict[str, bytes | None]:
 
 
 def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
-    """Return the new text of a file, with attributes and comments that it has already, or None for a removal."""
+    """Return the new text of a file: the declared content or rule, or None for a removal.
+
+    The present attributes complete those of a rule, and the comments around it stay.
+    """
     if should["ensure"] == "absent":
         return None
     if should.get("content"):

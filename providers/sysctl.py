@@ -56,7 +56,10 @@ class Provider(BaseProvider):
         return _is_same(live, should["value"]) or (False, difference)
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the entries of the files in ``names``, or of those in ``/etc/sysctl.d``."""
+        """Return the entries of the files in ``names``, or of those in ``/etc/sysctl.d``.
+
+        Each row has the value of the running kernel too, for ``insync``.
+        """
         for target in _own_files() if names is None else sorted({target for _, target in names}):
             try:
                 lines = files.read_lines(target)
@@ -86,7 +89,10 @@ class Provider(BaseProvider):
         file_parts.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield problems for missing parameters and files not read at boot, and warnings for overriding files."""
+        """Yield a problem for each parameter that the kernel lacks, and each file that is not read at boot.
+
+        Yield a warning for later files that override a value.
+        """
         for identity, should in changes.items():
             name, target = identity
             if should["ensure"] == "absent":
@@ -105,7 +111,10 @@ class Provider(BaseProvider):
 
 
 def parse_line(line: str) -> tuple[str, str] | None:
-    """Return the name (with dots, without ``-``) and value of a parameter from a line that sets one, or None."""
+    """Return the name (with dots) and value of a parameter from a line that sets one; None for any other line.
+
+    A ``-`` before the name, by which sysctl ignores errors, is no part of it.
+    """
     name, equals, value = line.strip(" \t").partition("=")
     name = name.strip(" \t").removeprefix("-")
     if not equals or not name or name[0] in "#;":
@@ -157,6 +166,7 @@ def _row(name: str, target: str, value: str) -> Resource:
 
 def _set_live(name: str, value: str) -> None:
     """Set the value of the running kernel unless it has that. Raise ``OSError``, also for one that it refuses."""
+    # A parameter that can only be written is written each time.
     with suppress(PermissionError):
         if _is_same(_read_live(name), value):
             return

@@ -34,7 +34,7 @@ class Provider(BaseProvider):
     systemctl = Command("systemctl")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write sections as text, and end text with a line end."""
+        """Write sections as text, and end text with a line end, as in rows of ``get``."""
         return program_checked_files.write_texts(resources, format_sections)
 
     def insync(
@@ -75,7 +75,11 @@ class Provider(BaseProvider):
         program_checked_files.write(DIRECTORY, name, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for missing systemd, or else its errors, and warnings for overriding drop-ins."""
+        """Yield a problem for missing systemd, or else its errors, and warnings for overriding drop-ins.
+
+        All new files are staged together, as they may need each other. Files whose content is not known yet are left
+        out.
+        """
         missing = list(prerequisites.missing_program("verify", "systemd-analyze", needs="Package[systemd]"))
         yield from prerequisites.of_files(
             changes,
@@ -114,7 +118,10 @@ class Provider(BaseProvider):
             yield Problem("content", str(error))
 
     def _verify(self, stage: str, name: str) -> None:
-        """Raise ``ResourceError`` for a staged file's errors, and for new ones of the units that a drop-in concerns."""
+        """Raise ``ResourceError`` for errors in the units of a new file, which is in the directory ``stage``.
+
+        A drop-in may concern more than one. Their present errors do not count, unless they are in the file.
+        """
         for unit in _units(name):
             if not (errors := self._problems([stage, DIRECTORY], name, unit)):
                 continue
@@ -178,7 +185,7 @@ def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a section; a list has a line for each item."""
+    """Yield the lines of a section; a list has a line for each item, as systemd allows a setting more than once."""
     for key, value in settings.items():
         for item in value if isinstance(value, (list, tuple)) else [value]:
             yield f"{key}={str(item).lower() if isinstance(item, bool) else item}\n"
@@ -187,6 +194,7 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
 def _overridden(name: str, content: str) -> Iterator[Problem]:
     """Yield a warning for each setting of a file with another value in a drop-in that systemd reads later."""
     unit = _unit(name)
+    # All drop-ins of a unit are read after its main file.
     own = "" if unit == name else name.rpartition("/")[2]
     # Of one name, the file in the first directory counts.
     drop_ins: dict[str, str] = {}

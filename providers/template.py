@@ -43,7 +43,12 @@ class Provider:
         trim_blocks: bool,
         lstrip_blocks: bool,
     ) -> str:
-        """Return a template's text from its inputs alone. Raise ``ResourceError`` with the line of a mistake."""
+        """Return the text of a template for its inputs, the only data that it can read.
+
+        ``includes`` are further templates by name, the last two inputs Jinja2's options for white space. One with loops
+        or products may never end, and is computed in a process of its own. Raise ``ResourceError`` with the line of a
+        mistake.
+        """
         name = str(source.source) if isinstance(source, Asset) and source.origin == "file" else INLINE
         texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
         environment = _environment(texts, trim_blocks=trim_blocks, lstrip_blocks=lstrip_blocks)
@@ -82,7 +87,7 @@ def _environment(texts: Mapping[str, str], **options: bool) -> Environment:
 
 
 def _bounded(name: str, parts: Iterable[str]) -> str:
-    """Return a text made of parts. Raise ``ResourceError`` for one that is too long."""
+    """Return a text made of parts. Raise ``ResourceError`` for one that is too long, before all of it is made."""
     texts, size = [], 0
     for part in parts:
         size += len(part)
@@ -126,7 +131,7 @@ def _position(name: str, line: int | None) -> str:
 
 
 def _message(error: Exception, name: str, texts: Collection[str]) -> str:
-    """Return where and why a template cannot be rendered."""
+    """Return where and why a template cannot be rendered, in terms of the template: ``page.j2:3: division by zero``."""
     import jinja2
 
     if isinstance(error, jinja2.TemplateSyntaxError):

@@ -53,7 +53,7 @@ class Provider(ImperativeProvider):
                 yield name, SideEffect(path, "remove", "file", asked=True)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Remove the files; one that cannot be removed fails the resource at the end."""
+        """Remove the files; one that cannot be removed fails the resource at the end, after the others are removed."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Tidying"):
                 removed = _Tidying(should, remove=True)
@@ -66,7 +66,10 @@ class _Tidying:
     """One pass through a directory: the matching files, which are removed if ``remove`` is set."""
 
     def __init__(self, should: Mapping[str, Any], *, remove: bool) -> None:
-        """Find the matching files, and with ``remove`` delete them. Raise ``ResourceError`` or ``OSError``."""
+        """Find the matching files of the declared directory, and with ``remove`` delete them.
+
+        The results are in the attributes. Raise ``ResourceError`` or ``OSError`` if the directory cannot be read.
+        """
         age, size, matches = (should.get(attribute) for attribute in ("age", "size", "matches"))
         self.count = self.size = 0
         self.paths: list[str] = []

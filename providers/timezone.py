@@ -27,7 +27,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Compare the zone with an existing ``/etc/timezone`` too."""
+        """Compare the zone with an existing ``/etc/timezone`` too: some programs read that file, and not the link."""
         zone, file = should["zone"], is_.get("timezone_file")
         if is_.get("zone") == zone and file not in {None, zone}:
             return False, f"changed from {file} to {zone} in {FILE}"
@@ -39,6 +39,7 @@ class Provider(BaseProvider):
         try:
             beneath = os.readlink(LINK).partition("/zoneinfo/")[2]  # noqa: PTH115 - a text
         except FileNotFoundError:
+            # A machine without the link has this zone: localtime(5).
             beneath = "UTC"
         except OSError:
             beneath = ""

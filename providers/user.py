@@ -103,7 +103,10 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield missing groups and shells, and problems of a removal: the user's processes, a mounted home."""
+        """Yield the missing prerequisites of a user: groups, and the shell.
+
+        Yield a problem for a removal if the user has processes, or a home that is a mount point.
+        """
         from lib import prerequisites
 
         removed = {name: should for name, should in changes.items() if should.get("managehome")}
@@ -126,7 +129,10 @@ class Provider(BaseProvider):
             yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the groups that users join or leave, and groups and homes lost with users, for conflicts in a plan."""
+        """Yield the groups that users join or leave, and the losses with a user: group, memberships and home directory.
+
+        A plan reports a conflict with a group that is declared otherwise.
+        """
         yield from _memberships(changes)
         deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
         groups = grp.getgrall() if deleted else ()
@@ -336,7 +342,10 @@ def _rename_home(old: str, new: str) -> None:
 
 
 def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
-    """Remove the home directory and the mailbox of a user, if they belong to it alone."""
+    """Remove the home directory and the mailbox of a user, if they belong to it alone.
+
+    A home of another owner, or one that contains another user's home, stays with a warning.
+    """
     from resource_api import files
 
     homes = [f"{entry.pw_dir}/" for entry in pwd.getpwall() if entry.pw_name != name]
@@ -362,7 +371,10 @@ def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any
 
 
 def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield the groups that users join or leave, each with all its members afterwards."""
+    """Yield the groups that users join or leave, each with all its members afterwards.
+
+    A plan compares these with the declared members of the group, which may contradict the groups of a user.
+    """
     for name, (is_, should) in changes.items():
         former_groups = set((is_ or {}).get("groups", ()))
         if should["ensure"] == "present" and (groups := _changed(is_ or {}, should).get("groups")) is not None:

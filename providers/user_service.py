@@ -45,7 +45,10 @@ class Provider(ServiceProvider):
         return resource["name"], resource.get("user", "")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the units in ``names``, also missing ones, or all; those of a manager without an answer fail."""
+        """Return the units in ``names``, also those that do not exist, or all services of users with a manager.
+
+        A query that a user's manager does not answer is a failure of that user's units.
+        """
         names_by_user: dict[str, list[str]] = defaultdict(list)
         for name, user in names or ():
             names_by_user[user].append(name)
@@ -131,7 +134,7 @@ class Provider(ServiceProvider):
 
 
 def _units(user: str) -> Units:
-    """Return the units of a user. Raise ``ResourceError`` for an account that does not exist."""
+    """Return the units of a user. Raise ``ResourceError``, which fails only its name, for a missing account."""
     try:
         return Units(user)
     except KeyError:
@@ -164,7 +167,7 @@ def _lingers(user: str) -> bool:
 
 
 def _users() -> list[str]:
-    """Return the users who have a service manager now, sorted."""
+    """Return the users who have a service manager now, sorted, for a listing: no other user's units can be queried."""
     users = []
     for number in os.listdir(RUNNING) if RUNNING.is_dir() else ():  # noqa: PTH208 - bare names
         with suppress(KeyError, ValueError):

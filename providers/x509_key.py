@@ -26,7 +26,7 @@ class Provider(BaseProvider):
     """The private keys of the local machine."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove needless slashes and dots from paths."""
+        """Remove needless slashes and dots from paths, so that equal paths are equal texts."""
         for resource in resources:
             if "path" in resource:
                 resource["path"] = files.canonical_path(resource["path"])
@@ -44,7 +44,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Require encryption for a passphrase; without one, the attributes of an encrypted key count as right."""
+        """Require encryption if a passphrase is declared, and compare an encrypted key's attributes by it.
+
+        Without a passphrase an encrypted key cannot be read, and counts as right.
+        """
         secret = should.get("passphrase")
         if attribute == "ensure" and should["ensure"] == "present" and secret is not None and not is_["encrypted"]:
             return False, "is not encrypted"

@@ -130,7 +130,10 @@ def _dump(text: str) -> Any:
 
 
 def _indentation(text: str) -> tuple[int, int]:
-    """Return the blanks before nested mappings and before dashes, by the first of each; the defaults are 2 and 0."""
+    """Return the number of blanks before nested mappings, and before dashes of sequences below a key.
+
+    The first of each in the text counts; the defaults are 2 and 0.
+    """
     indentations: dict[bool, int] = {}
     above = ""
     for line in text.splitlines():
@@ -151,7 +154,10 @@ def _blanks(line: str) -> int:
 
 
 def _convert(old: Any, new: Any) -> Any:
-    """Return a new value with the old one's quotes; a text that YAML 1.1 reads as another type gets some."""
+    """Return a new value for the library to write, with the quotes of the old one.
+
+    A text that readers of YAML 1.1 would take for another type, such as ``yes``, gets quotes.
+    """
     from ruamel.yaml import scalarstring
 
     if isinstance(new, dict):

@@ -24,12 +24,12 @@ def accounts(word: str, should: Mapping[str, Any]) -> list[str]:
 
 
 def users(should: Mapping[str, Any]) -> list[str]:
-    """Return the users that must exist first."""
+    """Return the users that must exist first, to require them automatically."""
     return accounts("user", should)
 
 
 def groups(should: Mapping[str, Any]) -> list[str]:
-    """Return the groups that must exist first."""
+    """Return the groups that must exist first, to require them automatically."""
     return accounts("group", should)
 
 

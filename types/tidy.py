@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def directory(should: Mapping[str, Any]) -> str:
-    """Return the directory that must exist first."""
+    """Return the directory that must exist first: the attribute ``path``, or else the name."""
     return str(should.get("path") or should["name"])
 
 

@@ -18,7 +18,7 @@ USAGES = "Enum[serverAuth, clientAuth, codeSigning, emailProtection, timeStampin
 
 
 def files(should: Mapping[str, Any]) -> list[str]:
-    """Return the files and directories that must exist first."""
+    """Return the files and directories that must exist first, to require them automatically."""
     return files_before(should, "private_key", "csr", "ca_certificate", "ca_key")
 
 

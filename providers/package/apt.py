@@ -138,7 +138,11 @@ class Provider(packages.PackageProvider):
             yield ("purge", *HELD, "--", *purged), {*purged}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects of a transaction by apt's simulation. Raise ``ResourceError`` if it would fail."""
+        """Yield the effects of a transaction by apt's simulation. Raise ``ResourceError`` if it would fail.
+
+        apt prints names without the machine's architecture, so names with it are aliases by which a declared package is
+        found.
+        """
         result = self.simulation.attempt(*OPTIONS, *SIMULATED, *arguments, log="debug")
         if result.exit_code:
             raise _failure(result)
@@ -326,7 +330,10 @@ def _named(database: bytes, names: Collection[str]) -> list[Any]:
 
 
 def _parse(text: str) -> Iterator[dict[str, str]]:
-    """Yield the needed fields of each paragraph, by a fast search. Raise ``ResourceError`` for one without a name."""
+    """Yield the needed fields of each paragraph (deb-control(5)); a search is faster than a split into lines.
+
+    Raise ``ResourceError`` for one without a name, as dpkg does.
+    """
     for paragraph in text.split("\n\n"):
         lines, record = f"\n{paragraph}\n", {}
         for field in FIELDS:
@@ -356,7 +363,7 @@ def _row(name: str, record: Mapping[str, str]) -> Resource:
 
 
 def _title(record: Mapping[str, str], native: str) -> str:
-    """Return the name of a package, with its architecture unless that is the machine's."""
+    """Return the name of a package, with its architecture unless that is the machine's, ``native``."""
     name, architecture = record["Package"], record.get("Architecture") or native
     return name if architecture in {native, "all"} else f"{name}:{architecture}"
 

@@ -101,7 +101,10 @@ def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any
 
 
 def effects(table: str) -> Iterator[SideEffect]:
-    """Yield the effects in dnf's table, by its headings; the rest of a long name's line is in the next one."""
+    """Yield the effects in dnf's table: below a heading such as ``Upgrading:`` each line has name, arch and version.
+
+    A long name is a line of its own, with the rest in the next one after more blanks.
+    """
     action, unused = "", False
     words: list[str] = []
     for line in table.partition(SUMMARY)[0].splitlines():

@@ -79,7 +79,10 @@ class Provider(rpm.RpmProvider):
                 yield name, Problem(None, f"zypper knows no package '{name}'")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Install and remove by sets of options; locks are removed before, and restored unless declared otherwise."""
+        """Install and remove in one transaction for each set of options.
+
+        A lock would forbid the change: it is removed before, and restored unless another mark is declared.
+        """
         held = _held()
         transactions = list(self._transactions(context, changes))
         changed = {name for _, names in transactions for name in names}

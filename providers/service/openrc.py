@@ -38,7 +38,10 @@ class Provider(init_scripts.ScriptProvider):
         return os.path.exists(BOOTED) or f"OpenRC does not manage this machine (there is no {BOOTED})"  # noqa: PTH110
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the services that OpenRC starts because a service needs them, or stops because they need it."""
+        """Yield the services that OpenRC starts because a service needs them, or stops because they need it.
+
+        A plan reports a conflict with the declared state of such a service.
+        """
         for name, (is_, should) in changes.items():
             ensure = should.get("ensure")
             if ensure is None or ensure == (is_ or {}).get("ensure"):

@@ -56,7 +56,7 @@ class Provider(ServiceProvider):
                 self.units.systemctl("daemon-reload")
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Read all units in one call, then restart or reload those that run."""
+        """Read all units in one call, then restart or reload those that run, by ``runs``."""
         self._units = dict(zip(names, self.units.current_of(names), strict=True))
         super().refresh(context, names)
 

@@ -54,7 +54,11 @@ class Provider(init_scripts.ScriptProvider):
         return {name: _is_enabled(links[name], _declared_links(name)) for name in names}
 
     def enable(self, name: str, _should: Mapping[str, Any]) -> None:
-        """Link a script into the runlevels of its LSB header; links of a killed call would hinder ``update-rc.d``."""
+        """Link a script into the runlevels of its LSB header.
+
+        ``update-rc.d`` changes nothing if any link exists: the rest of a killed call is removed before. Links in all
+        these runlevels are only switched from stop to start.
+        """
         links, declared = _links()[name], _declared_links(name)
         if not any(kind == "S" for kind, _ in declared):
             msg = f"{name} cannot be enabled: the head of its script names no runlevel in 'Default-Start'"

@@ -1,7 +1,8 @@
 """Bundles: a manifest and its modules as one archive with a generation and the digest of each file.
 
-Equal files have equal bytes: uncompressed, sorted, without owners and times, files only. Any other bytes are refused.
-The signature of a bundle is in a file beside it, ``X.bundle.sig``.
+The archive of given files is reproducible: uncompressed, sorted, without owners and times, files only. Any other bytes
+are refused, by comparison with the archive of the same files. The signature of a bundle is in a file beside it,
+``X.bundle.sig``.
 """
 
 from __future__ import annotations
@@ -146,7 +147,11 @@ def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
 
 
 def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
-    """Return the bundle of ``content`` that ``index`` describes. Raise ``Untrusted`` if they differ, ``ValueError``."""
+    """Return the bundle of ``content`` (path → file) that ``index``, the JSON of ``bundle.json``, describes.
+
+    Raise ``Untrusted`` if files are missing, not listed or have another digest, and ``ValueError`` for an invalid
+    index.
+    """
     if violations := find_violations("bundle-index", index):
         raise ValueError(str(violations[0]))
     listed, modules = index["files"], index["modules"]
@@ -175,7 +180,10 @@ def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
 
 
 def _files(top: str, left_out: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield name beneath ``top`` and path of each file outside of ``IGNORED``. Raise ``UsageError`` for other kinds."""
+    """Yield the name beneath ``top``, and the path, of each file outside of the directories ``IGNORED``.
+
+    Raise ``UsageError`` for a link or special file: it could lead out of the bundle. ``left_out``: real paths to skip.
+    """
     todo = [""]
     while todo:
         directory = todo.pop()

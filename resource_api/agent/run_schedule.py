@@ -1,7 +1,8 @@
 """The runs of an agent: their schedule, the loop that carries it out, the lock of one run, the record of the last one.
 
-Each run is a child process, so the loop stays small, and an upgrade takes effect with the next run. Signals are waited
-for, never handled, so that none arrives at a wrong moment; the first one ends the loop after the current run.
+Each run is a child process, so the loop stays small and survives a crash. An upgrade of this program takes effect with
+the next run. Signals are waited for, never handled, so that none arrives at a wrong moment. The first one ends the loop
+after the current run, which ends in order. A recorded pause suspends the runs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ _ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Moment(NamedTuple):
-    """The time by two clocks: ``wall`` since 1970, which can be set; ``boot`` since the start, with suspensions."""
+    """The time by two clocks, in seconds: ``wall`` since 1970, ``boot`` since the start, with suspensions.
+
+    The wall clock jumps when it is set; the boot clock never does, so that it measures the time since the last run.
+    """
 
     wall: float
     boot: float
@@ -87,9 +91,9 @@ def slot_after(times: AgentSchedule, wall: float) -> float:
 def next_run(times: AgentSchedule, moment: Moment, ended: float | None, catch_up: float | None = None) -> Wait:
     """Return the seconds until the next run, 0 if it is due, with the time of a catch-up run if one was missed.
 
-    ``ended``: the end of the last run by the boot clock, None if unknown. ``catch_up``: the time in the previous
-    result, so that a later call does not postpone it; None after a run. Times that pass during a run are not missed:
-    the run delays the next one.
+    A run is missed while the machine is off or suspended. ``ended``: the end of the last run by the boot clock, None if
+    unknown. ``catch_up``: the time in the previous result, so that a later call does not postpone it; None after a run.
+    Times that pass during a run are not missed: the run delays the next one.
     """
     if catch_up is None:
         if ended is not None:
@@ -121,7 +125,7 @@ class KilledRun(NamedTuple):
     began: float
 
     def __str__(self) -> str:
-        """Return the sentence about it."""
+        """Return the sentence about it for the log and the status; the memory shows whether the kernel lacked it."""
         name = signal.Signals(self.signal).name if self.signal in set(signal.Signals) else "unknown"
         return f"the run was ended by signal {self.signal} ({name}), with {self.memory} MiB of memory in use"
 
@@ -144,7 +148,9 @@ def run_until_stopped(
 ) -> int:
     """Run at the times of a schedule until ``machine`` raises ``Stopped``; return the number of the signal.
 
-    ``ended``: as for ``next_run``. ``on_wait`` is called once before each run that is not due yet, with the seconds.
+    ``machine`` has the clocks and the process, so that this loop can be tried without waiting. ``ended``: the end of
+    the last run by the boot clock, None if unknown. ``on_wait`` is called once before each run that is not due yet,
+    with the seconds until it.
     """
     catch_up: float | None = None
     announced = False
@@ -254,7 +260,11 @@ def locked(directory: str) -> Iterator[None]:
 
 
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:
-    """Record the end of a run that ``began`` (since 1970), for ``agent status`` and the schedule. Raise ``OSError``."""
+    """Record the end of a run that ``began`` (since 1970), for ``agent status`` and the schedule. Raise ``OSError``.
+
+    ``document``: that of the run's JSON, or one with its ``summary`` and ``problems`` alone, as after an error.
+    ``ended_boot`` is valid only until the machine restarts, which ``boot_id`` shows; see ``last_end``.
+    """
     moment = now()
     run = {
         **version.fields,
@@ -270,7 +280,10 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
 
 
 def record_killed(agent: Agent, killed: KilledRun) -> None:
-    """Record a killed run as failed, with the version of the run before, or as ``unreachable``. Raise ``OSError``."""
+    """Record a run that a signal has ended as failed, because it could record nothing itself. Raise ``OSError``.
+
+    Its unknown version is recorded as that of the run before, or as ``unreachable`` without one.
+    """
     fields = run_fields(agent, "unreachable")
     if (before := agent_status.last_run(agent.directory)) is not None:
         fields |= {name: before[name] for name in ("trust", "generation", "version", "signer")}
@@ -284,7 +297,11 @@ def failed_document(error: object) -> dict[str, Any]:
 
 
 def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[str, object]:
-    """Return a run's fields in ``agent status``; ``directory``, the source's, is removed from paths of problems."""
+    """Return the fields of ``agent status`` from a run's JSON document: its id, counts, drift and first failure.
+
+    ``directory``: the source's, None without a version. Problems are shown with paths beneath it: it is a copy in the
+    agent's own directory, which is of no use to the reader.
+    """
     steps = document.get("steps") or ()
     failed = [f"{step['reference']}: {step['error']}" for step in steps if step["status"] == "failed"]
     errors = [problem for problem in document.get("problems") or () if problem["severity"] == "error"]

@@ -60,10 +60,11 @@ Environment=TMPDIR=/run/resource-api-agent
 
 
 def units(arguments: Sequence[str], settings: Settings, variables: Mapping[str, str], state: str) -> dict[str, str]:
-    """Return name → text of the service, and of its timer with the setting ``timer``.
+    """Return name → text of the service, and of its timer with the setting ``timer``, for ``agent unit`` to print.
 
-    ``arguments``: those of ``agent run``; ``variables``: its environment; ``state``: the default state's directory.
-    Raise ``UsageError`` for a relative path, whose meaning would change in a service, or a period without a timer.
+    ``arguments``: those of ``agent run``; ``variables``: its environment; ``state``: the directory of the default
+    state. Raise ``UsageError`` for a relative path, whose meaning would change in a service, and for a period that no
+    timer can have.
     """
     _check_paths(settings)
     timer, spread = settings["timer"], settings["every"] if settings["splay"] is None else settings["splay"]

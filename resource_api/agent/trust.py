@@ -44,7 +44,9 @@ class Untrusted(ResourceAPIError):  # noqa: N818 - the state of a source
 def check_tree(directory: str, exempt: Iterable[str]) -> None:
     """Raise ``Untrusted`` if other users can change a file in a directory, ``ResourceError`` if it is unreadable.
 
-    ``exempt``: directories whose owner is not checked. Code behind a link to a directory is checked when it is loaded.
+    An agent trusts an unsigned directory for that alone: whoever can change it could have anything done as root.
+    ``exempt``: directories whose owner is not checked. Links to directories are not followed: code behind them is
+    checked when it is loaded.
     """
     trust = CodeTrust(exempt)
     with errors_as(ResourceError, OSError, f"{directory}: ", names_file=True):
@@ -56,7 +58,11 @@ def check_tree(directory: str, exempt: Iterable[str]) -> None:
 
 
 def make_directory(directory: str) -> None:
-    """Create the directory of an agent. Raise ``Untrusted`` if other users can write to it, ``StateError``."""
+    """Create the directory of an agent and its parents.
+
+    Raise ``Untrusted`` if other users can write to it, because verified files are kept there; ``StateError`` if it
+    cannot be created.
+    """
     try:
         directories.make_directory(directory)
         _check_file(directory)
@@ -65,7 +71,10 @@ def make_directory(directory: str) -> None:
 
 
 def sign(raw: bytes, key: str) -> bytes:
-    """Return the signature of bytes by the key in a file, of a public key by the key agent. Raise ``ResourceError``."""
+    """Return the signature of bytes by the key in a file; for a public key, by the key agent's private one.
+
+    Raise ``ResourceError`` with ssh-keygen's reason.
+    """
     variables = {name: os.environ[name] for name in _ASK if name in os.environ}
     argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))
     try:
@@ -132,7 +141,7 @@ def _principals(signature: str, signers: str) -> tuple[list[str], str]:
 
 
 def _last_line(*texts: str) -> str:
-    """Return the last line of the first text that has one, or a message that there is none."""
+    """Return the last line of the first text that has one, where ssh-keygen states its reason."""
     for text in texts:
         if lines := filled_lines(text):
             return lines[-1]

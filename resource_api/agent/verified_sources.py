@@ -116,7 +116,11 @@ class SourceVersion(NamedTuple):
 
 
 def verified_version(agent: Agent) -> SourceVersion:
-    """Return the source's current version if it is verified, else the newest one before, with the error in it."""
+    """Return the version to apply: the source's current one if it is verified, else the newest one that was before.
+
+    So a source that is unreachable or not to be trusted does not stop the agent. Errors are part of the result, because
+    the run is recorded with them in any case; it has no directory if there is no version at all.
+    """
     try:
         if agent.source.kind == "directory":
             trust.check_tree(agent.source.location, agent.trusted)
@@ -138,9 +142,10 @@ def verified_version(agent: Agent) -> SourceVersion:
 
 
 def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None:
-    """Accept the source's current version into ``versions``; return None, or the error as a value, with the source.
+    """Accept the source's current version into ``versions``; return None, or the error as a value.
 
-    It is ``Untrusted`` for a version that must not be applied, otherwise ``ResourceError``.
+    After an error the caller goes on with the version before. The error is ``Untrusted`` for a version that must not be
+    applied, otherwise ``ResourceError``; its text names the source once.
     """
     source = agent.source
     kind: type[ResourceAPIError] = ResourceError
@@ -244,7 +249,10 @@ class Versions:
     """The versions of one source in an agent's directory, which only its owner can open."""
 
     def __init__(self, directory: str, source: str) -> None:
-        """Read the accepted versions of a source. Raise ``Untrusted``, ``StateError``, ``OSError``."""
+        """Read the accepted versions of a ``source``, named by its key, from the agent's ``directory``.
+
+        Directories are created if missing. Raise ``Untrusted``, ``StateError``, ``OSError``.
+        """
         make_directory(f"{directory}/newest")
         self._source = source
         #: The file with each source's newest version, the directory of all files, the link to those of this source's.
@@ -370,10 +378,16 @@ def is_damaged(path: str) -> bool:
 
 
 class Repository:
-    """The agent's copy of a branch of a repository. Nothing of it is executed: no hook, filter or submodule."""
+    """The agent's copy of a branch of a repository.
+
+    Nothing of the repository is executed: no hook, filter or submodule. Only SSH signatures count.
+    """
 
     def __init__(self, path: str) -> None:
-        """Create or complete the copy, without a killed run's lock files. Raise ``ResourceError``, ``OSError``."""
+        """Create or complete the local copy of a repository, without a killed run's lock files, which would stop git.
+
+        Raise ``ResourceError``, ``OSError``.
+        """
         self._path = path
         make_directory(path)
         for lock in Path(path).rglob("*.lock"):  # left by a killed run
@@ -389,8 +403,8 @@ class Repository:
     def verify(self, commit: str, signers: str, newest: Version | None) -> Version:
         """Return the version of a commit. Raise ``Untrusted`` if no allowed signer signed it.
 
-        Raise it also for no descendant of the newest applied version: an attacker could bring back one with known
-        faults.
+        ``signers``: the file of allowed keys. Raise it also if the commit does not descend from the ``newest`` applied
+        version: an attacker could otherwise bring back a signed version with known faults.
         """
         settings = (*_NO_OTHER_SIGNATURES, f"gpg.ssh.allowedSignersFile={signers}")
         result = _git().attempt(*self._options(settings), "verify-commit", commit, log="debug")
@@ -435,7 +449,7 @@ class Repository:
         return options
 
     def _run(self, *arguments: str) -> str:
-        """Return the output of a git command. Raise ``ResourceError`` with its error message."""
+        """Return the output of a git command on this copy. Raise ``ResourceError`` with git's reason."""
         try:
             return _git()(*self._options(), *arguments, log="debug").stdout
         except CommandError as error:

@@ -106,8 +106,9 @@ def take_fingerprints(
 ) -> Fingerprints | None:
     """Return the fingerprints of a run that began at ``began`` (nanoseconds), or None if later runs must not use them.
 
-    They must not if a provider ran in a worker, whose code is not in this process, or if a file was replaced since
-    then. ``derived``: values saved by providers, which also depend on the code and the directories of earlier runs.
+    They must not if a provider ran in a worker, whose code is not in this process, if a file was replaced after the run
+    began, or if a type or the manifest has no file to compare. ``derived``: values saved by providers, which also
+    depend on the code and the directories of earlier runs.
     """
     definitions = {entry.definition for entry in catalog.entries}
     declared = {name: _type_declaration(providers.registry, name) for name in {entry.type for entry in catalog.entries}}
@@ -178,7 +179,7 @@ def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
     """Return the path, real path and digest of every file of a manifest, or None if its files may vary.
 
     They may if a program makes the manifest, if a file is included under a condition, or if one is included under two
-    names, which may become two files.
+    names, which may become two files. The real path reveals a link that leads elsewhere later.
     """
     # The first file and all that are included: there are fewer documents where one is included twice.
     files, expected = [], 1
@@ -350,7 +351,8 @@ def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[
     """Return, by index, the key in the manifest of each resource that a later run need not plan; "" for all others.
 
     Each was in sync, and stands alone in its file: no default of its type has an expression, no component declares it,
-    and no output uses its values. Its row has one of the ``digests`` (index → digest).
+    and no output uses its values. ``digests``: index → digest of the row, "" for a row with more than plain data, of
+    which a change could not be found.
     """
     catalog, in_sync = plan.catalog, plan.in_sync
     keys = [""] * len(catalog.entries)
@@ -425,7 +427,10 @@ def _manifest_key(entry: Entry) -> str:
 
 
 def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
-    """Yield the index of each entry that names others, with their indexes: it could not be compiled without them."""
+    """Yield the index of each entry that names others, with their indexes: it could not be compiled without them.
+
+    It names them in expressions, of which ``sources`` has the resources, or as references in metaparameters.
+    """
     for entry in catalog.entries:
         if entry.declaration.meta or entry.sources:
             named = [source for sources in entry.sources.values() for source in sources]
@@ -466,7 +471,12 @@ class Planner(NamedTuple):
 
 
 def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, store: StateStore) -> None:
-    """Save, for later runs, the conclusion of a run that had nothing to do and has written nothing."""
+    """Save, for later runs, the conclusion of a run that had nothing to do and has written nothing.
+
+    Nothing is saved where later runs could not repeat the plan, where state was written since the plan was made, or
+    where no resource could be left out. ``keys`` are the records in the order to which the conclusion's positions
+    refer.
+    """
     prior, derived = plan.prior, providers.run.derived
     name = StackName.of(prior.state)
     if not _is_repeatable(plan, providers) or store.load(name).serial != prior.state.serial:
@@ -512,7 +522,11 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
-    """Return the plan of the rest, whose rows are read into ``snapshot``; raise any error where it does not do."""
+    """Return the plan of the rest, the resources that cannot be left out; after an exception it takes a whole plan.
+
+    Rows are read into ``snapshot``. Where some have changed, the rest grows by the affected resources and is compiled
+    again. A plan to apply is only usable if it does nothing and records nothing.
+    """
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
     _require(fingerprints.are_valid(providers.registry))
@@ -556,7 +570,8 @@ def _compile_rest(
     """Compile the ``rest`` of a manifest from the saved ``documents``, or else from its files without all others.
 
     Raise ``_WholePlanNeededError`` for more than half of the resources, which would take as long as a whole plan, and
-    where files, resources or warnings are not those of the saved run.
+    where files, resources or warnings are not those of the saved run: ``fingerprints`` has the files, ``conclusion``
+    the keys of the resources to leave out.
     """
     _require(2 * len(rest) <= len(conclusion.keys))
     if documents is None:
@@ -579,10 +594,15 @@ def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> 
 
 
 def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
-    """Return whether a plan of the ``rest`` equals a whole plan: only ``affected`` resources act."""
+    """Return whether a plan of the ``rest`` equals a whole plan: only ``affected`` resources act.
+
+    Side effects, orphans, moves, outputs and undeclared records could concern resources that are left out: they need a
+    whole plan.
+    """
     indexes, prior = conclusion.indexes(), plan.prior
     for step in plan.steps:
         index = indexes.get(step.entry.key, -1)
+        # Deferred: decided in apply, so it may act. Previous: the step moves a record.
         acts = step.decision is not SAME or step.refreshed_by or step.deferred or step.previous
         if index not in rest or (acts and (index not in affected or step.asks_side_effects)):
             return False

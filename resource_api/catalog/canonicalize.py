@@ -1,8 +1,9 @@
 """Compute the values that resources should have: type defaults, data types, canonical form.
 
 The steps are: fill in the type's defaults, check data types, call the provider's ``canonicalize`` on copies, check data
-types again, call ``validate`` (Puppet Resource API, "Provider Feature: canonicalize"). Pure: the provider's methods
-come in as plain functions.
+types again, call ``validate`` (Puppet Resource API, "Provider Feature: canonicalize"). The catalog does this for many
+resources at once; the transaction repeats it for one resource when pending values become known. Pure: the provider's
+methods come in as plain functions.
 """
 
 from __future__ import annotations
@@ -55,10 +56,11 @@ def fill_defaults(definition: AttributeSet, resource: Resource) -> Resource:
 
 
 def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, object]]) -> set[int]:
-    """Return the indices of the resources that may violate their type; ``check_values`` decides.
+    """Return the indices of the resources that may violate their type; only for these ``check_values`` has to decide.
 
     All other resources have only declared attributes, all mandatory ones, and accepted values. Values are checked by
-    column, because thousands of resources have the same attributes. Accepted texts are kept in ``provider``.
+    column, because thousands of resources have the same attributes: most columns need one look at the types of their
+    values. Texts that a data type has accepted are kept in ``provider``, and not checked again in the run.
     """
     definition, accepted_texts = provider.definition, provider.accepted_texts
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
@@ -86,7 +88,10 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, o
 def check_values(
     definition: AttributeSet, resource: Mapping[str, object], written: Mapping[str, object] | None = None
 ) -> list[Problem]:
-    """Return a problem for each known value that its data type refuses; ``written``: with references, for messages."""
+    """Return a problem for each known value of a resource that its data type refuses, with the reason.
+
+    Unknown values are checked once they are known. ``written`` has the values with their references, for messages.
+    """
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
     problems: list[Problem] = []
     for name, value in resource.items():
@@ -197,7 +202,8 @@ def _call_canonicalize(
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Return the answers of the provider's ``canonicalize``, and the problems of these answers by index.
 
-    It is called once for all resources, or once for each if that raises. For speed only suspect answers are checked.
+    It is called once for all resources, or once for each if that raises, to know which one is at fault. For speed only
+    suspect answers are checked.
     """
     arguments = resources
     if not are_flat(resources):  # no provider receives an unknown value

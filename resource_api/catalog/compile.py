@@ -5,7 +5,8 @@ collected with its position, and all are raised at once. Pure: types come in as 
 not changed afterwards.
 
 ``purge`` is compiled to rules that delete listed resources that nothing declares (contract §10.7).
-``declaration_problems`` checks names and literal values without a host.
+``declaration_problems`` checks names and literal values without a host. Whatever the facts of a host are, compiling
+reports these problems, too.
 """
 
 from __future__ import annotations
@@ -102,10 +103,12 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     """Return the catalog of a manifest: its resources, checked and in the order of execution.
 
     Each stage continues after a problem, so that the ``ManifestError`` at the end has every problem and warning.
+    ``scope`` resolves the names in expressions; resources and components are added to it as soon as they are built.
     """
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:
         scope.calls = provider_config.find_calls(diagnostics, definitions)
+        # Names may use these values, so they are checked first; nothing of resources and components is known yet.
         unread = scope.resolver(lambda _path: UNKNOWN, expand_components=False, once=True)
         check_named_values(diagnostics, scope, unread)
     names = NameEvaluator(diagnostics, scope)
@@ -127,6 +130,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     rules = _purge_rules(table, diagnostics, scope) if manifest.purges else ()
     purged = {rule.definition.instance: (rule.position, rule.subject) for rule in rules}
     instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls, purged)
+    # After the instances: their resources follow the references in configurations, which are among these by now.
     builder = graph.EdgeBuilder(table, diagnostics)
     edges = list(builder.edges(evaluator.references))
     if any(map(attrgetter("on_failure"), edges)):
@@ -240,7 +244,10 @@ def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagn
 
 
 def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scope) -> Catalog:
-    """Return the catalog: the entries of ``table`` and relationships, renumbered in the order of execution."""
+    """Return the catalog: the entries of ``table`` and relationships, renumbered in the order of execution.
+
+    Edges have the numbers of entries in the manifest. Those of ``on_failure`` are kept apart: they need no success.
+    """
     entries, index_of = table.entries, order.sequence
     if not isinstance(order.sequence, range):  # nearly always it is the manifest's own order
         entries = [table.entries[number] for number in order.sequence]
@@ -370,7 +377,11 @@ def _check_purge_attributes(purge: Purge, definition: TypeDefinition, diagnostic
 def declaration_problems(
     manifest: Manifest, find_type: Callable[[str], TypeDefinition], is_component: Callable[[str], bool]
 ) -> Sequence[Problem]:
-    """Return the problems of a manifest that any host would report, found without facts, before it is sent."""
+    """Return the problems of a manifest that any host would report, found without facts, before it is sent.
+
+    Only types, literal values and the names of inputs are checked: conditions, titles and all else may depend on the
+    host. ``find_type`` returns a type of a name, ``is_component`` whether the name is a component's.
+    """
     if any(declared.is_program for declared in manifest.providers.values()):
         return ()  # the types of Terraform providers are known when these are started
     # A configured provider may be one of another version of the type.

@@ -412,7 +412,10 @@ class Expander:
         return title_problem(component.title)
 
     def _inputs(self, component: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:
-        """Return the inputs of a component, converted, checked, and secrets wrapped; report wrong and missing ones."""
+        """Return the inputs of a component: arguments and defaults, converted and checked, the secret ones wrapped.
+
+        Report unknown, missing and invalid ones; the input that a misspelt name stands for is not reported as missing.
+        """
         arguments = {**self._manifest.defaults_of(component.declaration), **component.declaration.attributes}
         declared = definition.attributes
         names = declared.keys() | METAPARAMETERS
@@ -481,8 +484,9 @@ class Expander:
     def _with_inherited(self, component: ComponentInstance, declared: Declaration) -> Declaration:
         """Return a declaration with the element and the metaparameters that it inherits from its component.
 
-        Its own metaparameters override these, except a component's ``noop: true``; tags are joined. Relationships are
-        not inherited: they hold for all resources of a component at once.
+        Its own metaparameters override these, except a component's ``noop: true``; tags and triggers are joined.
+        Relationships are not inherited: they hold for all resources of a component at once. The element of ``for_each``
+        is for messages.
         """
         if declared.element is None and component.declaration.element is not None:
             declared = declared._replace(derivation=component.declaration.derivation)

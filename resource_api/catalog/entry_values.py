@@ -85,8 +85,8 @@ class Evaluator:
     def evaluate_entries(self) -> None:
         """Evaluate all entries: those without references by type, then the rest in the order of references.
 
-        One call of a provider canonicalizes many of its entries; an entry with references needs the canonical values
-        of those before it.
+        One call of a provider canonicalizes many of its entries; an entry with references needs the canonical values of
+        those before it.
         """
         independent: dict[str, list[Entry]] = {}  # ``_not_literal`` adds the literal ones
         for entry in self._not_literal(independent):
@@ -134,7 +134,10 @@ class Evaluator:
             check_named_values(self._diagnostics, self.scope, self.scope.resolver(self._of_resource, once=True))
 
     def check_components(self) -> None:
-        """Report wrong inputs and outputs of components where they are set, and not again where they are used."""
+        """Report wrong inputs and outputs of components where they are set, and not again where they are used.
+
+        A wrong output becomes ``UNKNOWN``, so that values which use it have no error of their own.
+        """
         components = list(dict.fromkeys(self._table.components.values()))
         resolve = self.scope.resolver(self._of_resource, once=True)
         for component in components:
@@ -252,7 +255,10 @@ class Evaluator:
             yield path
 
     def _resource_paths(self, entry: Entry, values: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
-        """Return the paths to other resources in ``values``, by attribute; report an invalid value: ``UNKNOWN``."""
+        """Return the paths to other resources in ``values``, by attribute; report an invalid value: ``UNKNOWN``.
+
+        They order the entry after those resources. An error that only passes on a component's input is not repeated.
+        """
         resource_paths = {}
         for name, value in values.items():
             if expression.is_literal(value):
@@ -321,7 +327,8 @@ class Evaluator:
     def _evaluate(self, entry: Entry) -> None:
         """Evaluate the expressions of an entry in place; values that only a state yields become unknown and pending.
 
-        A wrong expression is reported and becomes unknown too, so that mistakes of other attributes are found.
+        A pending value is evaluated again in the plan and in the run. A wrong expression is reported and becomes
+        unknown too, so that mistakes of other attributes are found.
         """
         values = _written_values(entry)
         pending = {}
@@ -386,7 +393,10 @@ class Evaluator:
         return () if keys else referred_values.kinds_as_written(parsed, self._kinds_of)
 
     def _of_resource(self, path: ExpressionPath) -> Any:
-        """Return the declared value at a path, unknown if only state has it. Raise ``ValueError`` if ephemeral."""
+        """Return the declared value that a path leads to; unknown if only the state has it.
+
+        Raise ``ValueError`` for an ephemeral one, which would be recorded with the value that refers to it.
+        """
         target = self._find(path)
         if target is not None and path.keys[0] in target.ephemeral:
             raise ValueError(f"{path} is ephemeral: write the expression that it is declared with")
@@ -478,7 +488,7 @@ def check_named_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable
     """Report the named values that are invalid as far as ``resolve`` knows, and mark them so in ``scope``.
 
     Those that others refer to come first, so a mistake is reported at its own position only. The results of pure
-    functions that are completely known are final (contract §10.12).
+    functions that are completely known are final (contract §10.12): they are kept, and not computed again.
     """
     written = diagnostics.manifest.values
     for name in referenced_first({name: _used_names(value) for name, value in written.items()}):

@@ -142,7 +142,11 @@ class Scope:
     def resolve_name(
         self, written: Reference, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Reference | None:
-        """Return a reference, its title evaluated, or None for an invalid, reported input. Raise ``ValueError``."""
+        """Return a reference with its title evaluated; None if it uses an invalid, reported input or value.
+
+        Raise ``ValueError``. ``inside`` and ``expansion`` are those of the evaluation around it, to limit both
+        together.
+        """
         if "${" not in written.title:
             return written
         name = self.known_value(str(written), "a title", inside, expansion)
@@ -201,7 +205,10 @@ class Scope:
         return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
 
     def _definition(self, path: ExpressionPath, *, of_configurations: bool) -> Any:
-        """Return the named value or component's output at a path, as written; None for other paths."""
+        """Return the named value or component's output at a path, as written; None for other paths.
+
+        ``of_configurations``: with the configurations of the provider whose function the named value calls.
+        """
         if path.root == "values":
             name = path.keys[0]
             value, call = self._manifest.values.get(name), self.calls.get(name)
@@ -215,7 +222,10 @@ class Scope:
     def attribute_value(
         self, entry: Entry, name: str, written: object, resolve: Callable[[ExpressionPath], Any]
     ) -> Any:
-        """Return an attribute's value: expressions evaluated, assets and archives made. Raises ``ValueError``."""
+        """Return an attribute's value: expressions evaluated, assets and archives made from their descriptions.
+
+        A text asset becomes its text if the attribute accepts text. Raises ``ValueError`` with a message for users.
+        """
         value = expression.evaluate(written, resolve)
         if type(value) is not str and value is not UNKNOWN and name in entry.definition.attributes:
             value = canonicalize.with_texts(entry.definition.attributes[name].datatype, written, value)
@@ -244,7 +254,11 @@ class Scope:
         return self._at(path, lookup)
 
     def _chosen(self, written: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a path with keys chosen by paths, secret if such a key is. Raise ``ValueError``."""
+        """Return the value of a path with keys chosen by paths, as in ``${inputs.a[inputs.b]}``.
+
+        It is a secret if such a key is, because it may reveal the key. Raise ``ValueError`` for a key that does not
+        exist.
+        """
         path, secret = expression.with_choices(written, partial(self._resolve, lookup))
         if path is None:
             return UNKNOWN
@@ -278,7 +292,11 @@ class Scope:
     def _with_name(
         self, written: ExpressionPath, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> ExpressionPath | None:
-        """Return a path, its title evaluated and its attribute as the type names it; None for an invalid title."""
+        """Return a path with its title evaluated and its attribute as the type names it; None for an invalid title.
+
+        Manifests write ``retry_`` for an attribute with the name of a metaparameter. ``inside`` and ``expansion`` are
+        those of the evaluation around it.
+        """
         if not isinstance(written.root, tuple):
             return written
         name = written.root
@@ -319,7 +337,11 @@ class Scope:
         return expression.follow_keys(outputs[name], path, path.keys[2:])
 
     def _value(self, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of a path into ``values`` or a function's result; ``UNKNOWN`` if invalid or not known."""
+        """Return the value of a path into ``values``, or into the result of the function that the value calls.
+
+        It is ``UNKNOWN`` if the value is invalid, or an input of the function is not known yet. A pure function with
+        known inputs is called here; any other by ``lookup.call``, which depends on the readiness of its provider.
+        """
         name = path.keys[0]
         if name not in self.calls:  # a value, and no call
             if name not in self._manifest.values:
@@ -354,7 +376,11 @@ class Scope:
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value at a path into a named value or output, and count it. Raise ``ValueError`` for a cycle."""
+        """Return the value at a path into the named value or output ``name``, which is written as ``value``.
+
+        It is evaluated once in an expansion, and counts at each use. Raise ``ValueError`` for a cycle, and beyond the
+        limits.
+        """
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             raise ValueError(f"{path}: values refer to each other in a circle: {' → '.join(inside)}")
@@ -451,7 +477,10 @@ class NameEvaluator:
         return manifest._replace(moved=tuple(moved), removed=tuple(removed))
 
     def evaluate_declaration(self, declared: Declaration) -> Declaration | None:
-        """Return a declaration with title and metaparameters evaluated, or None for a bad title; report errors."""
+        """Return a declaration with title and metaparameters evaluated, or None for a bad title; report errors.
+
+        Both must be known before any resource is: they decide its identity and its place in the order.
+        """
         if "${" in declared.title:
             try:
                 name = self._scope.resolve_name(Reference(declared.type, declared.title))
@@ -491,7 +520,11 @@ class NameEvaluator:
         return value if len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
-        """Return the value at ``path`` in a metaparameter, evaluated; report and leave out invalid texts in it."""
+        """Return the value at ``path`` in a metaparameter, evaluated; report and leave out invalid texts in it.
+
+        Return ``_INVALID`` for a text that is invalid itself, or that uses an invalid input. References are evaluated
+        by their own rule: only the title in them is an expression.
+        """
         if isinstance(written, dict):
             parts = {key: self._part(declared, (*path, key), item) for key, item in written.items()}
             return {key: part for key, part in parts.items() if part is not _INVALID}

@@ -61,7 +61,10 @@ class DeclarationMaker:
     def __init__(
         self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, inputs: Mapping[str, object] | None = None
     ) -> None:
-        """Evaluate collections and conditions in ``scope``; ``inputs`` are a component's own, or None."""
+        """Evaluate collections and conditions in ``scope``; omitted declarations are added to ``table``.
+
+        ``inputs``: those of a component, whose declarations do not have the manifest's.
+        """
         self._table = table
         self._diagnostics = diagnostics
         self._scope = scope
@@ -86,7 +89,11 @@ class DeclarationMaker:
         return Sensitive(value) if secret else value
 
     def make(self, written: Declaration) -> Iterator[Declaration]:
-        """Yield the declarations of one with ``for_each`` or ``when``, their names not evaluated: any number."""
+        """Yield the declarations of one with ``for_each`` or ``when``, their names not evaluated: any number.
+
+        A condition without ``each`` is judged before the collection: where it does not hold, the collection need not be
+        valid.
+        """
         loop, when = map(written.meta.get, ("for_each", "when"))
         meta = {name: value for name, value in written.meta.items() if name not in CARDINALITY}
         plain = written._replace(meta=meta, derivation=Derivation())
@@ -142,7 +149,10 @@ class DeclarationMaker:
             return ()
 
     def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
-        """Return the elements of the collection in ``for_each``; report an invalid one, and return None."""
+        """Return the elements of the collection ``written`` in ``for_each``; report an invalid one, and return None.
+
+        Its type is then incomplete: references to resources of the type are not reported as unknown.
+        """
         try:
             value = expression.evaluate(written, self._resolve)
             if self._scope.uses_invalid(written):
@@ -157,7 +167,11 @@ class DeclarationMaker:
     def _repeated(
         self, declared: Declaration, elements: Sequence[Element], condition: conditions.Condition
     ) -> Iterator[Declaration]:
-        """Yield the declaration of each element that fulfils the condition; record the others as left out."""
+        """Yield the declaration of each element that fulfils the condition; record the others as left out.
+
+        Names must depend on the element: otherwise all would declare the same resource. A wrong attribute is reported
+        for the first element only.
+        """
         namevars = [str(declared.attributes.get(name)) for name in self._namevars(declared)]
         if not any(_EACH in text for text in (declared.title, *namevars)):
             message = "each is in neither the title nor a namevar, so that all elements make the same resource"
@@ -248,7 +262,10 @@ def _refuse_resource(path: ExpressionPath) -> Any:
 
 
 def _elements(value: Any) -> Iterator[Element]:
-    """Yield the elements of the collection in ``for_each``, none for null. Raise ``ConditionError`` for others."""
+    """Yield the elements of the collection in ``for_each``; none for null, as of an optional input.
+
+    Texts and numbers in a list are their own keys. Raise ``ConditionError`` for a secret, unknown or other value.
+    """
     if isinstance(value, Sensitive):
         msg = "the collection is a secret, and its keys would be shown in titles"
         raise ConditionError(msg, (), "mark only the secret members as Sensitive: Hash[String, Struct[{...}]]")
@@ -298,7 +315,10 @@ class _Templates:
     def __init__(
         self, declared: Declaration, elements: Sequence[Element], resolve: Resolve, definitions: Mapping[str, Attribute]
     ) -> None:
-        """Parse a declaration once for all ``elements``; ``resolve`` returns the values of paths outside of them."""
+        """Parse a declaration once for all ``elements``; ``definitions`` are the type's attributes by name.
+
+        ``resolve`` returns the value of a path in any scope but the element's.
+        """
         self._declared = declared
         self._definitions = definitions
         self._resolve = resolve
@@ -319,7 +339,10 @@ class _Templates:
         return [(name, template) for name, template in pairs if template is not None]
 
     def declaration(self, element: Element) -> Declaration:
-        """Return an element's declaration. Raise ``_TemplateError``, with the attribute, if it cannot be made."""
+        """Return an element's declaration. Raise ``_TemplateError``, with the attribute, if it cannot be made.
+
+        Only the title, attributes and metaparameters with ``each`` are made anew; all elements share the rest.
+        """
         declared, name = self._declared, ""
         title, attributes, meta = declared.title, declared.attributes, declared.meta
         try:
@@ -352,7 +375,10 @@ class _Templates:
         )
 
     def _template(self, value: object) -> Template | None:
-        """Return the function, parsed once, that makes ``value`` for an element, or None if it is the same for all."""
+        """Return the function, parsed once, that makes ``value`` for an element, or None if it is the same for all.
+
+        In a mapping or list only the parts with ``each`` are made anew.
+        """
         if type(value) is str:
             return self._of_text(value) if _EACH in value and "${" in value else None
         if type(value) is dict:
@@ -367,7 +393,10 @@ class _Templates:
         return None
 
     def _of_text(self, text: str) -> Template | None:
-        """Return the function that makes a text with ``${each...}``, or None without it; other expressions stay."""
+        """Return the function that makes a text with ``${each...}``, or None without it; other expressions stay.
+
+        A text that is a single reference becomes the value itself, of any type; a longer one is joined.
+        """
         try:
             parsed = expression.parse(text)
         except ValueError:
@@ -538,7 +567,10 @@ def _has_value(element: Element, path: ExpressionPath) -> bool:
 
 
 def _metaparameter(name: str, value: object) -> Any:
-    """Return a metaparameter for an element as a manifest would write it. Raise ``ConditionError`` for a secret."""
+    """Return a metaparameter for an element as a manifest would write it, with other expressions as text.
+
+    It is later evaluated like a written one. Raise ``ConditionError`` for one with a secret.
+    """
     if is_secret(value):
         path = next(path for path, leaf in leaves(value) if isinstance(leaf, Sensitive))
         msg = f"{name}: its value is sensitive, and a metaparameter is shown and recorded"

@@ -87,7 +87,8 @@ def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
 def order(count: int, edges: Iterable[Edge]) -> Order:
     """Return the order of ``count`` resources, numbered as in the manifest, that the edges allow.
 
-    An automatic edge in a cycle with explicit ones is dropped. If a cycle remains, there is no sequence.
+    An automatic edge in a cycle with explicit ones is dropped, because these were declared on purpose. If another cycle
+    remains, the order has the ``cycles`` and no sequence.
     """
     remaining = list(dict.fromkeys(edges))
     yielded: list[Edge] = []
@@ -156,7 +157,8 @@ def _cycles(in_cycles: set[int], edges: Iterable[Edge]) -> list[list[int]]:
 def _contradicted(cycles: Iterable[Sequence[int]], edges: Iterable[Edge]) -> set[Edge]:
     """Return the automatic edges of cycles that have explicit ones too: they give way to these.
 
-    One parallel to an explicit edge stays: dropping it would not break the cycle.
+    One parallel to an explicit edge stays: dropping it would not break the cycle. A cycle of automatic edges alone
+    stays, and is reported.
     """
     between: dict[tuple[int, int], list[Edge]] = {}
     for edge in edges:
@@ -280,7 +282,11 @@ class EdgeBuilder:
         return self._table.find(name)
 
     def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
-        """Return the resources of a reference in the metaparameter ``word``; report an unknown one."""
+        """Return the resources of a reference in the metaparameter ``word``; report an unknown one.
+
+        A component stands for all its resources. A reference to a left-out declaration is dropped, which is recorded in
+        ``notes``.
+        """
         try:
             name = reference.parse(text)
         except ValueError as error:
@@ -298,7 +304,11 @@ class EdgeBuilder:
         return ()
 
     def _report_unresolved(self, declared: Entry | ComponentInstance, word: str, name: Reference, text: str) -> None:
-        """Report a reference without a resource, or note that its declaration may be left out."""
+        """Report a reference without a resource, or note that its declaration may be left out.
+
+        ``word``: the metaparameter; ``name`` and ``text``: the reference in it, parsed and as written. Nothing is said
+        about a type with an invalid declaration: that may be the missing one.
+        """
         if (left_out := self._table.left_out.find(name)) is not None:
             self.notes.append(f"{declared.reference}: {word}: {name} is left out: {left_out.reason}")
         elif skipped := self._diagnostics.manifest.skipped_includes:
@@ -474,7 +484,10 @@ class FailureHandlerCheck:
                 self._diagnostics.resource_error(self._table.entries[index], "on_failure", message, "on_failure")
 
     def _report_outputs(self, scope: Scope) -> None:
-        """Report outputs that refer to a handler; an invalid output is reported elsewhere."""
+        """Report outputs that refer to a handler; an invalid output is reported elsewhere.
+
+        The value would be missing whenever nothing fails.
+        """
         for name, value in self._diagnostics.manifest.outputs.items():
             with suppress(ValueError):
                 roots = [path.root for path in scope.paths(value)]

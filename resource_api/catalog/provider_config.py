@@ -81,7 +81,11 @@ def build_instances(
 
 
 def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
-    """Return the provider instance that ``provider: name`` selects for a type, any type if "". Raise ``ValueError``."""
+    """Return the name of the provider instance that ``provider: name`` selects for resources of a type.
+
+    An empty ``type_name``, of a component, accepts a provider of any type. Raise ``ValueError`` with a message for
+    users.
+    """
     declared = manifest.providers.get(name) if type(name) is str else None
     if declared is None:
         machine = suggestion(str(name), (), "configured")
@@ -133,7 +137,10 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, object]) ->
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Return a manifest with only the inputs and values that the configurations of its providers use."""
+    """Return a manifest with only the inputs and values that its providers' configurations use, directly or not.
+
+    A command that uses the providers but no resource then needs no other input.
+    """
     inputs: dict[str, Input] = {}
     values: dict[str, object] = {}
     waiting: list[object] = [declared.config for declared in manifest.providers.values()]
@@ -191,7 +198,11 @@ class _InstanceBuilder:
         self._callers = callers
 
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
-        """Return a provider instance with its configuration evaluated and checked; None for a broken type."""
+        """Return the provider instance ``name``, with its configuration evaluated and checked; None for a broken type.
+
+        ``declared``: its entry in ``providers``. ``users``: its resources. An instance with a reported error is never
+        used.
+        """
         report = partial(self._report, name, declared, users)
         try:
             provider = self._table.provider(name)
@@ -224,7 +235,11 @@ class _InstanceBuilder:
         users: list[Entry],
         report: Callable[[tuple[str, ...], str], None],
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-        """Return a configuration's values, its pending ones as written, and the keys of those from ephemeral inputs."""
+        """Return a configuration's values, its pending ones as written, and the keys of those from ephemeral inputs.
+
+        A pending value, which only a resource yields, is ``UNKNOWN`` among the values; invalid ones go to ``report``
+        with their key path. ``users``, the instance's resources, are ordered after the references in the configuration.
+        """
         values: dict[str, object] = {}
         pending: dict[str, object] = {}
         ephemeral: list[str] = []
@@ -282,8 +297,8 @@ def validate_config(
 ) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return a provider's configuration with defaults, and its problems by data types and ``check_config``.
 
-    That method receives the known values and may add some. ``former``: the recorded configuration if it differs.
-    ``written``: ``values`` with their references, for messages.
+    That method receives the known values and may add some. ``former``: the recorded configuration if it differs, of
+    which the method may keep values. ``written``: ``values`` with their references, for messages.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(values))

@@ -200,7 +200,8 @@ def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnosti
     """Add to ``values``, the declared attributes, the namevars that the title has; return whether it is the name.
 
     The type's title patterns assign parts of the title to namevars (Puppet Resource API, "Composite namevars"). Report
-    a title that matches none, and a namevar that is in neither.
+    a title that matches none, and a namevar that is in neither. Where the title itself is the name, references need no
+    second entry for the namevar.
     """
     definition = entry.definition
     if None not in map(values.get, definition.namevars):

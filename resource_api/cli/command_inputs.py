@@ -26,9 +26,10 @@ INPUT_CODES: Final = frozenset({"input", "unknown_input"})
 
 
 class CommandInputs:
-    """The inputs of one command; the later win: the stack's file, the environment, other files, ``-i``.
+    """The inputs of one command, read when they are first needed.
 
-    Properties raise ``UsageError`` for an unreadable file, ``ManifestError`` for a wrong file of inputs.
+    The later of these win: the stack's file, the environment, other files, ``-i``. Properties raise ``UsageError`` for
+    an unreadable file, ``ManifestError`` for a wrong file of inputs.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class CommandInputs:
 
     @cached_property
     def reader(self) -> InputFiles:
-        """The reader of files of inputs and inventories."""
+        """The one reader of files of inputs and inventories, with the key of ``--inputs-key``."""
         from resource_api.manifest.input_files import InputFiles
 
         return InputFiles(self._trust, self._settings.get("inputs_key"))
@@ -146,7 +147,7 @@ def stack_files(settings: Settings) -> list[str]:
 
 
 def _exists(path: str) -> bool:
-    """Return whether a file exists, by opening it; True also if that fails: reading it then raises the error."""
+    """Return whether a file exists; True also if it cannot be opened: reading it then raises the error."""
     try:
         # Not lstat: watch knows the files that were opened, or could not be.
         with open(path, "rb"):
@@ -165,7 +166,11 @@ def environment_inputs() -> Iterator[tuple[str, str]]:
 
 
 def indirect_value(option: str, text: str) -> str | None:
-    """Return the text of an option's ``@FILE`` or ``env:NAME``, or None for other text. Raise ``UsageError``."""
+    """Return the text of ``@FILE`` or the variable ``env:NAME``, as an option's value; None for other text.
+
+    Raise ``UsageError``, which names the ``option``, for a missing file or variable; an empty variable counts as not
+    set.
+    """
     if text.startswith("@"):
         return read_text(text[1:]).removesuffix("\n")
     if not text.startswith("env:"):

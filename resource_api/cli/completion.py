@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class _Complete(ShellComplete):
-    """The common part of the three shells."""
+    """The common part of the three shells: the candidates, and the answer in the form of their scripts."""
 
     def source(self) -> str:
         """Return the script of this shell."""
@@ -96,12 +96,12 @@ class _Zsh(_Complete):
     name = "zsh"
 
     def answer(self, task: str, items: Sequence[CompletionItem[str]]) -> str:
-        """Return the answer for zsh; record the widest value, to align the descriptions."""
+        """Return the answer for zsh; record the widest value, by which ``format_completion`` aligns descriptions."""
         self._width = max((len(escape(item.value)) for item in items if item.help), default=0)
         return super().answer(task, items)
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Return the value and its description."""
+        """Return the value to insert, and the line that the list of candidates shows for it, with NUL between them."""
         label = escape(item.value)
         return f"{item.value}\0" + (f"{label:{self._width}}  -- {escape(item.help)}" if item.help else label)
 
@@ -161,12 +161,12 @@ class Word:
         self._plain = ""
 
     def add(self, text: str, *, plain: bool = False) -> None:
-        """Add text; ``plain``: neither quoted nor escaped, so that the word may break in it."""
+        """Add text; ``plain``: it is neither quoted nor escaped, so that the word may break at a character of it."""
         self.text += text
         self._plain += text if plain else "\0" * len(text)
 
     def open(self, quote: str, text: str) -> None:
-        """Add text in a quote that does not end."""
+        """Add text in a quote that does not end: the cursor is within it."""
         self.quote, self._quoted_from = quote, len(self.text)
         self.add(text)
 
@@ -190,7 +190,10 @@ _PART: Final = re.compile(
 
 
 def split_words(line: str) -> tuple[list[str], Word]:
-    """Split a line by bash's rules: return its complete words, and the last one, which may have an open quote."""
+    """Split a line by bash's rules: return its complete words, and the last one, which may have an open quote.
+
+    Bash's own list of words is not used: it splits them at ``=`` and ``:`` too.
+    """
     words: list[str] = []
     word, begun = Word(), False  # a word has begun also with ''
     for part in _PART.finditer(line):
@@ -284,7 +287,10 @@ def type_list(context: click.Context, incomplete: str) -> Items:
 
 
 def types_and_components(context: click.Context, incomplete: str) -> Items:
-    """Return types and components, those of the manifest's Terraform providers too; behind ``TYPE.`` its functions."""
+    """Return the types and components on the module path, and those of the manifest's Terraform providers.
+
+    Behind ``TYPE.`` the functions of the type, or of the Terraform provider with that name.
+    """
     registry = _registry(context)
     type_name, dot, beginning = incomplete.partition(".")
     if not dot:
@@ -324,7 +330,7 @@ def attributes(context: click.Context, incomplete: str) -> Items:
 
 
 def configuration(context: click.Context, incomplete: str) -> Items:
-    """Return the configuration of the type's provider, as ``KEY=``."""
+    """Return the configuration of the type's provider as candidates of ``--config``: ``KEY=``, or its values."""
     attributes = _definition(context).config.attributes
     offered = {name: (attribute.datatype.text, attribute.docs) for name, attribute in attributes.items()}
     return _assignments(offered, incomplete)
@@ -394,7 +400,10 @@ def _items(values: Iterable[str], incomplete: str) -> Items:
 
 
 def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Items:
-    """Return candidates ``NAME=``, of a secret ``NAME=@``, or their values; ``offered``: name → data type and docs."""
+    """Return candidates for ``NAME=VALUE``: the names, or behind ``NAME=`` the values of its data type.
+
+    ``offered``: name → data type and documentation. A secret is offered as ``NAME=@``: it is read from a file.
+    """
     name, equals, value = incomplete.partition("=")
     if equals:
         values = _enumerated(parser.read(offered[name][0])) if name in offered else ()
@@ -418,7 +427,7 @@ def _enumerated(term: TypeTerm) -> Iterator[str]:
 
 
 def _registry(context: click.Context) -> Registry:
-    """Return the types and components on the module path of the incomplete command."""
+    """Return the types and components on the module path of the incomplete command; none is loaded yet."""
     from resource_api.plugins.module_path import ModulePath
     from resource_api.plugins.registry import Registry
 

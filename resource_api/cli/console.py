@@ -70,7 +70,7 @@ class Console:
             self._output.log.write("notice", "", empty if isinstance(empty, str) else empty())
 
     def plan_lines(self, plan: ExecutionPlan) -> Iterable[str]:
-        """Return the text of a plan; with ``--explain`` only of its resources, with the reasons."""
+        """Return the text of a plan; with ``--explain`` only of its named resources, with the reasons of each step."""
         if references := self._settings.get("explain"):
             return plan_text.explanation_lines(plan, references, self._output.style)
         return plan_text.lines(plan, self._output.style, verbose=self._settings.get("verbose", False))
@@ -127,7 +127,7 @@ class Console:
         self._output.problem(problem, source)
 
     def emit_problem(self, problem: Problem, cause: BaseException | None = None) -> None:
-        """Write a problem to stderr as ``show_problem`` does, and to the JSON of a run."""
+        """Write a problem to stderr as ``show_problem`` does, and to the JSON of a run, which is a stream of events."""
         if self._output.streams:
             self._output.emit(documents.line("diagnostic", documents.problem(problem)))
         self.show_problem(problem, cause)

@@ -1,4 +1,7 @@
-"""Text and resources in the user's editor: opened again with the problems above it, until it is right or unchanged."""
+"""Text and resources in the user's editor: opened again with the problems above it, until it is right or unchanged.
+
+Resources of ``resource --edit`` are YAML, of which only the changes are applied.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,11 @@ def edit_resources(session: Session, listed: Listed, providers: Mapping[str, obj
 
 
 def _changed_manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
-    """Return the manifest of the resources that differ from ``before``, reference → body. Raise ``ManifestError``."""
+    """Return the manifest of only those resources that the user has changed. Raise ``ManifestError``.
+
+    ``before``: reference → attributes before the editing. ``providers``: as for ``edit_resources``; each resource then
+    uses that provider.
+    """
     document = yaml_reader.read(text.encode(errors="surrogateescape"), _FILE)
     data = document.data
     if type(data) is not dict or data.keys() != {"resources"} or type(data["resources"]) is not dict:

@@ -23,7 +23,8 @@ _FAILED: Final = 4
 def of_run(report: RunReport, interrupts: Interrupts, settings: Settings) -> int:
     """Return the code of a run: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N.
 
-    ``instead_of_success``: the code of the error for which an agent has applied an older version than the newest.
+    An agent that has applied an older version, because the newest cannot be verified, sets ``instead_of_success``, the
+    code of that error: its run has succeeded, but the source needs attention.
     """
     if interrupts.came:
         return interrupts.exit_code
@@ -63,7 +64,8 @@ def of_hosts(
     """Return the code of a command over many hosts: 128 + N after signal N, the last of ``signals``.
 
     ``detailed``: as for a run, but 1 for a failed ``plan``. Hosts of an ``ignored`` status, such as unreachable, count
-    as successful. 75 if all failures are a held lock, 65 if every host has refused the manifest.
+    as successful. One cause of all failures has its own code, so that a script can wait or correct the manifest: 75 for
+    a held lock, 65 if every host has refused the manifest.
     """
     if signals:
         return 128 + signals[-1]

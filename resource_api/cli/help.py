@@ -1,6 +1,7 @@
 """Help at the command line: examples, options in groups, and advice on a line that cannot be parsed.
 
-An option that deletes or replaces something, or shows a secret, is never suggested.
+Rare options are in the help only where all are requested. An option that deletes or replaces something, or shows a
+secret, is never suggested.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class CommandGroup(_WithExamples, click.Group):
     group_class = type  # a group within has this class too
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, and the subcommands with their summaries."""
+        """Write the examples, and the subcommands with their summaries; a group may have options of its own, too."""
         _write_examples(self.examples, formatter)
         visible = [(name, command) for name, command in sorted(self.commands.items()) if not command.hidden]
         with formatter.section("Commands"):
@@ -205,7 +206,10 @@ def first_sentence(docs: str) -> str:
 
 
 def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write the options of a command by group; without ``--all`` omit the rare ones, with a remark."""
+    """Write the options of a command by group; without ``--all`` omit the rare ones, with a remark.
+
+    The remark names the command that shows all, and is left out if none is omitted.
+    """
     everything, has_hidden = bool(context.meta.get(ALL)), False
     for title, options in option_groups(command, context).items():
         printed = options if everything else [option for option in options if not _is_rare(option, command)]
@@ -229,7 +233,7 @@ def _record(option: click.Option, context: click.Context, *, everything: bool) -
 
 
 def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
-    """Write the section of a command's examples into its help, unless there are none."""
+    """Write the section of a command's examples into its help, unless there are none; none is wrapped."""
     if examples:
         with formatter.section("Examples" if len(examples) > 1 else "Example"):
             for example in examples:
@@ -313,7 +317,7 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
 
 
 def _advice_on_manifest(context: click.Context | None) -> str:
-    """Return the advice on a missing MANIFEST: the manifests in the working directory."""
+    """Return the advice on a missing MANIFEST: the names of the manifests in the working directory; or ""."""
     if _name(context).startswith("agent"):  # its manifests are in its source
         return ""
     from resource_api.manifest.read import manifest_names

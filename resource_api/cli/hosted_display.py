@@ -1,4 +1,8 @@
-"""The display of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects."""
+"""The display of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects.
+
+A group is of hosts with equal results, which are shown once below their names; "folded" names are ``web[1:50]``. The
+overviews of ``report --since`` are shown together at the end, as a table or as one page.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ _INTERRUPTED: Final = (
 
 
 class Display:
-    """Shows a run as it goes on; the observer of ``FleetRun``."""
+    """Shows a run over hosts as it goes on: ``FleetRun``, whose observer it is, calls its methods at each event."""
 
     def __init__(
         self,
@@ -61,9 +65,10 @@ class Display:
         on_result: Callable[[str, object], None] | None = None,
         answers: Overviews | None = None,
     ) -> None:
-        """Show the run of ``work`` with the id ``run``; ``out``: the directory of saved plans.
+        """Show the run of ``work`` with the id ``run``; ``merge`` groups the results of its hosts.
 
-        ``on_result`` receives each host with the document of its answer; ``answers`` shows all of them, without JSON.
+        ``out``: the directory into which plans are saved, or None. ``on_result`` receives each host with the document
+        of its answer. ``answers``: collects these documents and shows them at the end; not used with ``--json``.
         """
         self._session = session
         self._work = work
@@ -86,7 +91,7 @@ class Display:
         self.question_open = False
 
     def __enter__(self) -> Self:
-        """Begin to show progress on a terminal, unless with ``--json`` or ``--quiet``."""
+        """Begin to show progress on a terminal, unless with ``--json`` or ``--quiet``; it ends with the block."""
         if not (self._session.json or self._session.settings.get("quiet")):
             self._live = self._session.output.live_lines()
         return self
@@ -97,7 +102,7 @@ class Display:
             self._live.close()
 
     def host_started(self, host: Host, batch: int) -> None:
-        """Begin the span of a host in the trace; with ``--json`` emit its start."""
+        """Begin the span of a host in the trace; with ``--json`` emit its start, with the number of its batch."""
         if self._session.tracing is not None:
             self._session.tracing.host_started(host.name)
         if self._json:
@@ -138,7 +143,7 @@ class Display:
     def batch_ended(self, batch: BatchReport) -> None:
         """Show the results that no host of an earlier batch had, and the counts of the batch if another follows.
 
-        Answers and resources are shown at the end, as one table.
+        Answers and resources are shown at the end, as one table. At ``--verbose`` each line was shown when it came.
         """
         if self._json:
             self._emit("batch_end", _batch(batch))
@@ -197,7 +202,10 @@ class Display:
         self._session.log.write("warning", "", _INTERRUPTED[min(times, len(_INTERRUPTED)) - 1])
 
     def running(self, started: int, ended: int, failed: int, slowest: Mapping[str, float]) -> None:
-        """Show the progress ten times a second, without a terminal every 30 s; ``slowest``: running host → seconds."""
+        """Show the progress: on a terminal ten times a second, elsewhere as a notice every 30 s.
+
+        ``FleetRun`` calls it more often. ``slowest``: running host → its seconds so far, for the hosts to be named.
+        """
         if (time_now := time.monotonic()) < self._next:
             return
         self._next = time_now + _TICK
@@ -302,7 +310,10 @@ class Display:
         return list(chain.from_iterable(lines))
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
-        """Show the resources of all hosts as one table, with equal rows folded; errors go to stderr."""
+        """Show the resources of all hosts as one table, with equal rows folded; errors go to stderr.
+
+        JSON is not folded, so that a program finds one row for each host and resource.
+        """
         output, groups = self._session.output, self._merge.in_order(self._merge.groups)
         if self._session.json:
             hosts = ((group, name) for group in groups for name in group.hosts)
@@ -399,7 +410,7 @@ class Overviews:
                 output.error_text(text.error(f"{host.name}: {host.error}"))
 
     def _host(self, report: HostReport) -> HostOverview:
-        """Return a host with its overview, or with the reason that it has none."""
+        """Return a host with its overview, or with the reason that it has none: it failed, or sent something else."""
         if not report.succeeded:
             status = report.status if report.status in run_text.STATUSES else "failed"
             return HostOverview(report.name, status, report.error or report.status)

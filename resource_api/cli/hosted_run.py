@@ -67,9 +67,10 @@ def run(
 ) -> int:
     """Run a command on the selected hosts, show the outcome of each, and return the exit code.
 
-    ``out``: the directory of saved plans. ``confirm``: the question of ``destroy``, which runs twice: to show the plans
-    of all hosts, and to carry out the confirmed ones. ``answers``: collects the answers of a reading command, to show
-    them together. ``arguments``: those of this command alone.
+    ``out``: the directory of saved plans. ``confirm``: asks the question of ``destroy``, which runs twice: to show the
+    plans of all hosts, and to carry out the confirmed ones. ``answers``: collects the answers of a reading command, to
+    show them together. ``arguments``: those of this command alone. With ``--rerun`` the hosts are those that a recorded
+    run has left undone.
     """
     settings = session.settings
     _check_options(settings)
@@ -133,16 +134,17 @@ class HostedRun:
         on_result: Callable[[str, object], None] | None = None,
         answers: Overviews | None = None,
     ) -> int:
-        """Run over the hosts of ``work`` and return the exit code.
+        """Run over the hosts of ``work`` and return the exit code; ``destroy`` calls it twice, to plan and to act.
 
-        ``ledger`` records the run, unless None. ``out``: the directory of saved plans.
-        ``on_result`` receives each host with the document of its answer; ``answers`` as for the function ``run``.
+        ``ledger``: records the run, None for one that is not recorded. ``out``: the directory of saved plans.
+        ``on_result`` receives each host with the document of its answer. ``answers``: as for the function ``run``.
         """
         session, settings = self._session, self._session.settings
         rollout_plan = self._rollout(len(work.hosts))
         run_id, key = self._begin(work, ledger)
         # The table of resources is made of documents.
         answer_text = partial(lines_of, session, work) if work.command != "resource" and answers is None else None
+        # The counts in an answer of ``report`` are those of an earlier run, not of this one.
         merge = Merge(threshold(settings), session.log.mask, answer_text, counted=work.command != "report")
         started = time.time()
         if session.tracing is not None:
@@ -219,7 +221,7 @@ class HostedRun:
         )
 
     def _job(self, work: Work, shared: HostJob, key: bytes, name: str) -> tuple[Host, HostJob]:
-        """Return a host and its job: the shared part with the host's own inputs, plan and span of the trace.
+        """Return a host and its job: the ``shared`` part with the host's own inputs, plan and span of the trace.
 
         It is made at the host's turn, so that not all jobs are in memory. ``key``: of the digests of inputs.
         """
@@ -273,7 +275,7 @@ def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
 
 
 class ShownPlans:
-    """The plans of a destruction that hosts have sent: their counts, and the identity of each."""
+    """The plans of a destruction that hosts have sent: their counts for the question, and the identity of each."""
 
     def __init__(self) -> None:
         """Begin without a plan; hosts send theirs one by one."""

@@ -68,7 +68,7 @@ class Work(NamedTuple):
 
     @property
     def shown_project(self) -> str | None:
-        """The project in reports, or None where only the hosts know it."""
+        """The project in reports, or None where only the hosts know it, which execute the manifest."""
         if project := self.options.get("project"):
             return str(project)
         return None if self.is_program else self.project or None
@@ -81,9 +81,11 @@ def prepare(
     hosts: Mapping[str, Inventory],
     arguments: Mapping[str, object],
 ) -> Work:
-    """Return the work for each host: manifest or saved plan, inputs, and options; ``arguments``: the command's own.
+    """Return the work for each host: manifest or saved plan, inputs, options.
 
-    It is checked as far as possible before any host is contacted: ``ManifestError``, ``UsageError``.
+    It is checked as far as possible before any host is contacted: ``ManifestError``, ``UsageError``. ``manifest``: None
+    for a command without one, a directory of saved plans for ``apply``. ``arguments``: the options of this command
+    alone.
     """
     inputs, job_options = CommonInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
     no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping

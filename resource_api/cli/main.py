@@ -103,7 +103,7 @@ class _Commands(click.Group):
 
     @cached_property
     def _help(self) -> click.Option:
-        """The one option ``--help`` that all commands share, see ``get_help_option``."""
+        """The one option ``--help`` that all commands share: click would make one for each, see ``get_help_option``."""
         text = "Show this message and exit."
         return click.Option(
             ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help=text
@@ -114,7 +114,7 @@ class _Commands(click.Group):
         return self._help
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return the commands and options that begin with ``incomplete``."""
+        """Return the commands and options that begin with ``incomplete``; no command is imported for it."""
         from click.shell_completion import CompletionItem
 
         items = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
@@ -160,7 +160,11 @@ def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> 
 
 
 def _commit_of_checkout() -> str:
-    """Return the commit and date of this program's checkout, or "" outside of one or for other users than its owner."""
+    """Return the commit and date of the checkout that this program runs from, or an empty text outside of one.
+
+    Git answers only to the owner of the checkout. It is started without ``subprocess``, as this module imports click
+    alone.
+    """
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if not os.path.exists(f"{root}/.git"):
         return ""

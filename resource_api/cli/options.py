@@ -420,7 +420,7 @@ def shared(*names: str, **changes: object) -> Callable[[F], F]:
     """Return a decorator that adds options of the table to a command; ``changes`` replace their settings there."""
 
     def option(name: str) -> Callable[[F], F]:
-        """Return the decorator of one option."""
+        """Return the decorator of one option of the table, with its rank there and the changed settings."""
         settings = {"rank": _RANKS[name], **_TABLE[name], **changes}
         flags = settings.pop("flags") or (flag(name),)
         return click.option(*flags, name, cls=GroupedOption, **settings)
@@ -470,7 +470,11 @@ hosted_recorded = together(hosted, shared("rerun"))
 
 
 def is_hosted(settings: Settings) -> bool:
-    """Return whether a command is for other hosts. Raise ``UsageError`` for an option about hosts without effect."""
+    """Return whether a command is for other hosts: with ``--on`` or ``--rerun``.
+
+    Without these raise ``UsageError`` for an option about hosts: it would be ignored, and the command would act on this
+    machine instead.
+    """
     if settings.get("on") or settings.get("rerun"):
         return True
     for name in _ROLLOUT:
@@ -493,8 +497,8 @@ def run_options(settings: Settings) -> dict[str, Any]:
 def saved_plan_options(settings: Settings, document: Mapping[str, object]) -> dict[str, object]:
     """Return the options with which a saved plan is applied: those about the execution alone.
 
-    Raise ``UsageError`` for another stack or project than the plan's, and for an option on the command line, not its
-    variable, that decides a plan's content.
+    The plan itself decides the rest: raise ``UsageError`` for an option on the command line that decides a plan's
+    content (its variable has no effect), and for another stack or project than the plan's.
     """
     context = click.get_current_context()
     planning = {*RUN_OPTIONS, "given", "input_files"}.difference(EXECUTION)

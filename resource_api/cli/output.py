@@ -121,7 +121,7 @@ class Output:
         return [self._emit_event, *steps] if self.streams else steps
 
     def _stderr_processors(self) -> Sequence[Processor]:
-        """Return the steps that make an event a line on stderr."""
+        """Return the steps that make an event a line on stderr, for structlog: JSON, or text without repetitions."""
         return logs.json_processors() if self._json_log else [self._without_repetition, self._render]
 
     def _emit_event(self, _logger: object, _method: str, event: EventDict) -> EventDict:
@@ -188,7 +188,10 @@ class Output:
         return os.get_terminal_size(self.stdout.fileno()).columns or None if self.stdout.isatty() else None
 
     def confirmed(self, question: str, *, short: bool = False) -> bool:
-        """Ask on the terminal; return whether the answer is ``yes``, if ``short`` also ``y``; end of input means no."""
+        """Ask a question on the terminal, and return whether the answer is ``yes``; the end of the input means no.
+
+        ``short``: ``y`` means yes too, in upper or lower case, for a question without grave consequences.
+        """
         accepted = "'y' or 'yes'" if short else "Only 'yes' is accepted"
         self.stderr.write(f"{question} {accepted} [no]: ")
         self.flush()
@@ -211,9 +214,10 @@ class Output:
         return (self.stdout.fileno(), self.stderr.fileno(), *more)
 
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
-        """Mask a new secret in the output of child processes; ``declared``: its lines and short words are secrets too.
+        """Mask a new secret in the output of child processes, which write to descriptors past this process.
 
-        The first secret starts the filter's process. Raise ``ResourceAPIError`` if that is impossible.
+        The first secret starts the filter's process. ``declared``: it is an input's value, so that its lines and short
+        words are secrets too. Raise ``ResourceAPIError`` if the filter cannot be started.
         """
         with self._lock:
             if self._filter is not None:
@@ -275,7 +279,7 @@ class Output:
         return escape_json(json.dumps(masked, indent=indent, ensure_ascii=False, default=text_of)) + "\n"
 
     def _write(self, text: str) -> None:
-        """Write to stdout; after a failed write, kept in ``write_error``, write nothing more: a run must go on."""
+        """Write to stdout; a failed write is kept in ``write_error``, and nothing more is written: a run must go on."""
         try:
             with self._lock:
                 self.stdout.write(text)
@@ -357,10 +361,10 @@ def _without_output(error: str, warned: Sequence[str]) -> str:
 
 
 def open_closed_streams() -> None:
-    """Put /dev/null where a standard stream is closed; the next opened file would get its number, and our output.
+    """Put /dev/null where a standard stream is closed: the next opened file would get its number, and our output.
 
-    Another program may have made stdout and stderr non-blocking, a terminal for all: they wait again for their reader,
-    or text would be lost.
+    Another program may also have made stdout and stderr non-blocking, a terminal for all: here they wait again for
+    their reader, or text would be lost.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -375,7 +379,7 @@ def open_closed_streams() -> None:
 
 
 def _pager() -> str:
-    """Return the command of the pager, or an empty text for none."""
+    """Return the command of the pager, by ``$PAGER``, or an empty text for none, as on a terminal without features."""
     if _is_dumb():
         return ""
     command = os.environ.get("PAGER", "less").strip()
@@ -389,7 +393,7 @@ def _fits(lines: Iterable[str], stream: TextIO) -> bool:
 
 
 def _colored(choice: str, stream: TextIO) -> bool:
-    """Return whether a stream has colours, for a value of ``--color``."""
+    """Return whether a stream has colours, for a value of ``--color``: ``auto`` asks the terminal and ``$NO_COLOR``."""
     if choice == "auto":
         return stream.isatty() and not (os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR"))
     return choice == "always"

@@ -1,7 +1,7 @@
 """Progress of a run: live lines at the bottom of a terminal, elsewhere a notice after 5 s and every 30 s.
 
-Three control sequences of ECMA-48 are used: to the line's start, up, and erase to the end of the screen. One thread
-shows all running calls; it begins with the first.
+Live lines are replaced; other output is written above them. Three control sequences of ECMA-48 are used: to the line's
+start, up, and erase to the end of the screen. One thread shows all running calls; it begins with the first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SIZE: Final = (80, 24)
 
 
 class LiveLines:
-    """The lines of one terminal; they are without control characters and shorter than it is wide."""
+    """The lines at the bottom of one terminal that are replaced; without control characters, and never wrapped."""
 
     def __init__(self, descriptor: int) -> None:
         """Use the terminal at ``descriptor``; nothing is written yet."""
@@ -99,7 +99,7 @@ class LiveLines:
         return (f"\x1b[{rows - 1}A" if rows > 1 else "") + "\r\x1b[J"
 
     def _write(self, text: str) -> None:
-        """Write to the terminal; after an error show nothing more."""
+        """Write to the terminal; after an error show nothing more: a run must not fail because of its display."""
         data = text.encode("utf-8", "backslashreplace")
         try:
             while data:
@@ -129,7 +129,7 @@ _JOIN_PATIENCE: Final = 1.0
 
 
 class ProgressDisplay:
-    """Shows the activities of one run."""
+    """Shows the activities of one run, such as calls of providers and waits for a lock, while they go on."""
 
     def __init__(
         self, lines: LiveLines | None, mask: Callable[[str], str] = str, clock: Callable[[], float] = time.monotonic

@@ -1,6 +1,7 @@
 """Reporters of ``--report`` and ``--metrics``, which receive the document of a finished run or plan.
 
-Those of this program write a file; any other is a function of one document, given as ``MODULE:FUNCTION``.
+A reporter is a function of one document, which ``report --format json`` prints. Those of this program write a file; any
+other is given as ``MODULE:FUNCTION``. Imported only where one is given.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Target(NamedTuple):
 
 
 class Reporting:
-    """The targets of one command, and the document that they receive at its end."""
+    """The targets of one command, and the document that they receive at its end, whether it succeeds or fails."""
 
     def __init__(self, targets: Sequence[Target]) -> None:
         """Collect the document of a run for ``targets``, to which it is sent at the end."""
@@ -63,7 +64,7 @@ class Reporting:
         self.detached = False
 
     def check(self, sources: Collection[str]) -> None:
-        """Raise ``UsageError`` if a report would replace a file that the command reads.
+        """Raise ``UsageError`` if a report would replace a file that the command reads, such as its manifest.
 
         No target is left then, so that the report of this error replaces none either.
         """
@@ -90,7 +91,7 @@ class Reporting:
 
 
 def _is_same_file(path: str, other: str) -> bool:
-    """Return whether two paths are the same existing file."""
+    """Return whether two paths are the same existing file, also by a link; False if one is missing."""
     with suppress(OSError):
         return os.path.samefile(path, other)
     return False
@@ -187,7 +188,7 @@ def _xml(document: Document) -> str:
 
 
 def _html(document: Document) -> str:
-    """Return the page of a run, a plan, or a run over many hosts."""
+    """Return the page of a run, a plan, or a run over many hosts, which ``kind`` tells apart."""
     if document["kind"] == "fleet":
         return pages.fleet(cast("FleetJson", document))
     if document["kind"] == "plan":

@@ -60,10 +60,14 @@ _TRACES: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDP
 
 
 class Session:
-    """One call of a command."""
+    """One call of a command: the parts that all commands share, and the way from every error to an exit code."""
 
     def __init__(self, settings: Settings, *, runs: bool = False) -> None:
-        """Use the parameters of a command by name; ``runs``: it may change resources, and streams its JSON."""
+        """Use the parameters of a command by name, as click has parsed them.
+
+        ``runs``: the command may change resources. Its JSON is then a stream of events, and it keeps its exit code
+        whether its output and reports can be written or not.
+        """
         self.settings = settings
         self._began = time()
         self._runs = runs
@@ -75,14 +79,17 @@ class Session:
         self.log = self.output.log
         self.log.mask.on_secret = self._protect_secret
         secret_options = ("given", "input_files", "key", "inputs_key", "config")
+        # The options may contain secrets, which a core dump of this process would have, too.
         if any(map(settings.get, secret_options)) or any(environment_inputs()):
             core_dumps.forbid()
+        # A command with ``--report`` is a run or a plan; another has no trace.
         is_traced = "reports" in settings and any(map(os.environ.get, _TRACES))
         #: The trace of the command, or None.
         self.tracing = tracing.tracing(os.environ) if is_traced else None
         targets = (*(settings.get("reports") or ()), *(settings.get("metrics") or ()))
         #: The reporters of ``--report`` and ``--metrics``, or None.
         self.reporting = reporting.Reporting(targets) if targets or self.tracing is not None else None
+        # Types may stand beside a manifest; one on stdin has no directory.
         file = settings.get("manifest")
         module_path = ModulePath.resolve(settings.get("module_path") or (), None if file == "-" else file)
         self.registry = Registry(module_path, settings.get("trust_path") or ())
@@ -129,8 +136,8 @@ class Session:
     def source(self, manifest: str) -> Source:
         """Return the source that ``MANIFEST`` of the command line means: a path, or for ``-`` the manifest on stdin.
 
-        Warn of files of inputs that others can change. Raise ``ManifestError``, ``UsageError`` if nothing names a
-        project.
+        Also warn of files of inputs that other users can change. Raise ``ManifestError`` for the manifest on stdin,
+        ``UsageError`` where neither it nor an option names the project, which otherwise the name of the file does.
         """
         self.warn_of_inputs()
         if manifest != "-":
@@ -170,7 +177,8 @@ class Session:
     def suitability(self, definition: Definition) -> Sequence[Suitability]:
         """Return the providers of a type with more than one, each with its suitability on this machine, otherwise ().
 
-        A broken type is a warning. Loading the providers takes time: call it only for output that shows them.
+        A broken type is a warning here, because lists go on with the other types. Loading the providers takes time:
+        call it only for output that shows them.
         """
         name = definition.name
         try:
@@ -213,7 +221,7 @@ class Session:
         return exit_codes.of_run(report, self.interrupts, self.settings)
 
     def show_report(self, report: RunReport) -> int:
-        """Print the summary of a run and return its exit code."""
+        """Print the summary of a run, unless its plan has been shown instead, and return its exit code."""
         code = self.exit_code(report)
         self.console.show_report(report, code, interrupted=self.interrupts.came)
         return code
@@ -247,6 +255,7 @@ class Session:
             severity = "warning" if self._runs else "error"
             self.output.problem(Problem(None, f"cannot write: {self.output.write_error}", severity=severity))
             code = code if self._runs else code or 1
+        # Threads that a provider has left running must not keep this process from its end.
         exit_despite_threads(code)
         return code
 
@@ -272,7 +281,11 @@ class Session:
         return problem
 
     def _fail(self, error: BaseException, problems: Sequence[Problem], code: int) -> int:
-        """Show the problems of the error that ends a command, with ``--debug`` its traceback; return the exit code."""
+        """Show the problems that end the command, end its JSON, and return the exit ``code``.
+
+        ``error``: the exception itself. ``--debug`` shows its traceback if it is an unexpected one, and the error of a
+        type's definition determines the source line that is shown.
+        """
         self._problems = problems
         if self.settings.get("debug") and not isinstance(error, ResourceAPIError):
             import traceback
@@ -308,7 +321,7 @@ class Session:
         return code if self._runs or not failed else code or 1
 
     def _failure_document(self, code: int) -> Mapping[str, object]:
-        """Return the document of a command that failed before it had one, without secrets."""
+        """Return a document, without secrets, for the reporters of a command that failed before it had one."""
         command = click.get_current_context().info_name or ""
         document = reporting.failure_document(self.settings, command, self._began, code, self._problems)
         masked: Mapping[str, object] = self.log.mask.document(document)
@@ -321,7 +334,10 @@ class Session:
 
 
 def with_session(function: Callable[..., int | None], *, runs: bool = False) -> Callable[..., int]:
-    """Return a command's ``function`` for click, called with a new session; ``runs``: it may change resources."""
+    """Return a command's ``function`` for click, with a new ``Session`` as its first argument.
+
+    The session shows its errors, and its exit code is returned. ``runs``: it may change resources.
+    """
 
     @wraps(function)
     def in_session(**settings: object) -> int:

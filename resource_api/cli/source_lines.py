@@ -1,7 +1,9 @@
 """The source line under a problem: read again from its file, and left out where any part of it may be secret.
 
-A file that has changed since the command began, or cannot be read, has no source lines. Columns of a problem count
-characters of the line, from 1; output counts columns of a terminal, where a character may take two or none.
+A file that has changed since the command began, or cannot be read, has no source lines. Whether a line may be secret is
+decided by names and known secrets, without a parser, because the problem may be that the file cannot be parsed. Columns
+of a problem count characters of the line, from 1; output counts columns of a terminal, where a character may take two
+or none.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ _TOKENS: Final = {
 def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int = 0) -> list[str]:
     """Return two lines of text: a source line behind its number, and carets below a part of it.
 
-    The carets span ``length`` characters, or the token at ``column`` in the syntax of ``form`` (``yaml``, ``json``,
-    ``python``). ``number`` 0: an argument of the command line. A long line is cut around the carets.
+    The carets span ``length`` characters, or for 0 the token at ``column`` in the syntax of ``form`` (``yaml``,
+    ``json``, ``python``). ``number`` 0: an argument of the command line. A long line is cut around the carets.
     """
     line = line.rstrip("\r\n")
     start = min(max(column, 1), len(line) + 1) - 1
@@ -132,7 +134,7 @@ _INPUT_FIELDS: Final = frozenset(
 
 
 class SourceLines:
-    """The source lines of one command."""
+    """The source lines under the problems of one command; each file is read once, with its first problem."""
 
     def __init__(
         self,
@@ -260,7 +262,8 @@ class SourceLines:
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the names of secret values in a file, and the names of its types' other attributes.
 
-        Secret are sensitive attributes and inputs, and the values in them. None: the file has too many types to load.
+        Secret are sensitive attributes and inputs, and the values in them. The others tell a misspelt name of a secret
+        from one that only looks like it. None, for all secret, if the file has too many names of types to load.
         """
         types = {name for line in outline.lines for name in _groups(_TYPE, line)}
         if len(types) > _MOST_TYPES:
@@ -323,7 +326,7 @@ class _Outline:
         return list(accumulate(keyed, max, initial=-1))
 
     def belongs_to(self, index: int, *, siblings: bool) -> Iterator[str]:
-        """Yield the lines whose keys may have the value on a line: itself, and its parents.
+        """Yield the lines whose keys may have the value on the line ``index``: itself, and its parents.
 
         A line without a key may continue the value of the nearest key before it. ``siblings``: also the lines before it
         under the same parent, which it may be meant to continue in a file with a syntax error.
@@ -380,7 +383,7 @@ def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool
 
 
 def _names(line: str, *, words: bool) -> set[str]:
-    """Return the names on a line that a value may belong to: its keys and anchors.
+    """Return the names on a line that a value may belong to: its keys, and its anchors in YAML.
 
     ``words``: all words, as for a line without a key, because the file cannot be parsed.
     """

@@ -48,7 +48,7 @@ class Tracing:
     """The trace of one command."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Continue the trace that ``TRACEPARENT`` names, or begin one."""
+        """Continue the trace that ``TRACEPARENT`` names, as of a pipeline that calls this command, or begin one."""
         self._environ = environ
         #: The span of the caller, or None; and the identity of the command's span.
         self._parent = parse_traceparent(environ.get("TRACEPARENT", ""))
@@ -77,9 +77,10 @@ class Tracing:
         self._steps[host] = []
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
-        """Add the span of a finished step of a host, unless there are too many; leave out a document of another form.
+        """Add the span of a finished step of a host, unless there are too many.
 
-        The host sends only its duration, and its clock may be wrong: the step ends now.
+        The host sends only its duration, and its clock may be wrong: the step ends now. Leave out a document of another
+        form: hosts may send anything.
         """
         steps = self._steps.get(host)
         if document["type"] != "step_end" or steps is None:
@@ -138,7 +139,11 @@ def tracing(environ: Mapping[str, str]) -> Tracing | None:
 
 
 def run_span(document: Mapping[str, object], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
-    """Return the span of a command with its children; ``document``: that of its run or plan; ``hosts``: their spans."""
+    """Return the span of a command with its children.
+
+    ``document``: that of its run or plan. ``began``, ``ended``: times of the command, including planning. ``code``: its
+    exit code. ``hosts``: the spans of hosts, of a run over many.
+    """
     command = str(document.get("command") or "plan")
     attributes = _run_attributes(document, code)
     children = [*_planning(document, began), *_calls(document, attributes), *hosts]
@@ -238,10 +243,10 @@ def _receiver(environ: Mapping[str, str]) -> str:
 
 
 def _send(span: Span, context: TraceContext, parent: TraceContext | None, environ: Mapping[str, str]) -> str:
-    """Send a trace with the root ``span``, whose identity is ``context``; return the reason of a failure, or "".
+    """Send a trace, whose root is ``span`` with the identity ``context``; return the reason of a failure, or "".
 
-    Raise nothing, and wait ``LIMIT`` seconds at most: a run does not fail because of its trace. ``parent``: that of the
-    variable ``TRACEPARENT``.
+    Raise nothing, and wait no more than ``LIMIT`` seconds: a run does not fail because of its trace. ``parent``: the
+    span in the variable ``TRACEPARENT``, or None.
     """
     protocol = environ.get(_TRACES_PROTOCOL) or environ.get(_PROTOCOL) or _SUPPORTED
     if protocol != _SUPPORTED:

@@ -41,7 +41,7 @@ class Vault:
     """A value that `ansible-vault` has encrypted; its text is not kept. Or another secret, by its ``origin``."""
 
     def __init__(self, origin: str = "encrypted by ansible-vault") -> None:
-        """Keep the origin, for comments."""
+        """Keep the origin, for comments: the form of the encryption, or that the value is asked for."""
         self.origin = origin
 
     def __repr__(self) -> str:

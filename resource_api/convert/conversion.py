@@ -49,7 +49,7 @@ class PlaySection(NamedTuple):
 
 
 class ManifestText:
-    """Writes the lines of a manifest."""
+    """Writes the lines of a manifest, and records the task or value in each, for errors of validation."""
 
     def __init__(self) -> None:
         """Begin without lines."""
@@ -103,7 +103,10 @@ class ManifestText:
             self.lines.append("  {}")
 
     def _add_task(self, converted: Converted, sources: Mapping[str, Sequence[str]]) -> None:
-        """Add a task's resources, or a comment with the reason and the lines of one that was not converted."""
+        """Add a task's resources, or a comment with the reason and the lines of one that was not converted.
+
+        Record the task of each line: an error of validation has a line, and the next attempt needs the task.
+        """
         task = converted.task
         self.lines.append("")
         location = f"{task.location}{': ' if task.title else ''}{task.title}"
@@ -117,6 +120,7 @@ class ManifestText:
             self._comment("  ", f"({comment})")
         for declaration in converted.declarations:
             start = len(self.lines) + 1
+            # stable, so that the other attributes stay in their order
             attributes = sorted(declaration.attributes.items(), key=lambda item: item[0] not in _FIRST)
             self.lines.append(f"  {key_text(declaration.reference)}:{'' if attributes else ' {}'}")
             for name, value in attributes:
@@ -201,7 +205,11 @@ class _Attempt:
     """One conversion of all plays, with the decisions that earlier ones have led to."""
 
     def __init__(self, path: str, plays: Sequence[Play], decisions: Decisions, runtime: Runtime) -> None:
-        """Convert all plays, without the modules and values that earlier attempts gave up, and write the manifest."""
+        """Convert all plays, without the modules and values that earlier attempts gave up, and write the manifest.
+
+        ``decisions``: tasks to convert otherwise or not at all, and ``refused_values``: name of a value → the reason
+        that a manifest cannot have it.
+        """
         self._path = path
         self._runtime = runtime
         self._directory = os.path.dirname(path)
@@ -299,10 +307,10 @@ class _Attempt:
         return []
 
     def learn(self, problems: Sequence[Problem]) -> bool:
-        """Add decisions that avoid the problems; return whether there are any.
+        """Add decisions that avoid the problems, for the next attempt; return whether there are any.
 
-        The task of a refused resource becomes an `ansible_module`, or is left out if that has been tried. The tasks
-        that need a refused value are converted without it.
+        The task of a refused resource becomes an `ansible_module`, or is left out if that has been tried. A refused
+        value is recorded, so that the tasks that need it are converted without it.
         """
         decisions = self._decisions
         has_decision, former = False, set(decisions.by_module)
@@ -311,6 +319,7 @@ class _Attempt:
             number, name = self.text.tasks.get(problem.line), self.text.values.get(problem.line)
             if number is not None:
                 has_module = any(row.has_module for row in self._tasks if row.task.number == number)
+                # a decision of this call does not count: it may be of another line of the same task
                 is_tried = has_module or number in former
                 (decisions.left_out if is_tried else decisions.by_module).setdefault(number, reason)
                 has_decision = True

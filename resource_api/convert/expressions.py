@@ -171,7 +171,10 @@ def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
 
 
 def parse(text: str) -> nodes.Expr:
-    """Return the syntax tree of an expression that has no braces, as in ``when``."""
+    """Return the syntax tree of an expression that has no braces, as in ``when``.
+
+    Jinja2 parses whole templates only, so it is put into braces; a text with further braces in it is refused.
+    """
     template = parse_template(f"{{{{ {text} }}}}", text)
     output = template.body[0] if len(template.body) == 1 else None
     if isinstance(output, nodes.Output) and len(output.nodes) == 1:
@@ -236,7 +239,7 @@ class Resolver(Protocol):
 
 
 class Expressions:
-    """Converts the expressions of one task."""
+    """Converts the Jinja2 expressions of one task: to values, references and conditions of a manifest."""
 
     def __init__(self, scope: Resolver, read_file: Callable[[str], str] | None = None) -> None:
         """Resolve names by ``scope``; ``read_file`` returns the text of a file of the playbook by its name."""
@@ -244,7 +247,10 @@ class Expressions:
         self._read_file = read_file
 
     def value(self, value: object) -> Any:
-        """Return a value of a playbook as one of a manifest, converted at every depth."""
+        """Return a value of a playbook as one of a manifest, converted at every depth.
+
+        Texts may be templates; those with the tag `!unsafe` (``Raw``) and all other scalars are literal.
+        """
         if isinstance(value, str) and not isinstance(value, Raw):
             return self._text(value)
         if isinstance(value, dict):
@@ -314,7 +320,11 @@ class Expressions:
         return self._scope.call("template", {"source": literal(text), "variables": variables}, "text")
 
     def template_variables(self, template: nodes.Template) -> dict[str, Any]:
-        """Return name → value of a template's variables, but undefined ones that it tests or has a default for."""
+        """Return name → value of the variables that a template reads: it sees only those that its call passes.
+
+        An undefined one is left out if the template tests it with ``is defined`` or has a default for it, and otherwise
+        becomes an input.
+        """
         _check_template(template)
         variables: dict[str, object] = {}
         free, optional = meta.find_undeclared_variables(template), set(_optional_names(template))
@@ -325,7 +335,12 @@ class Expressions:
         return variables
 
     def _add_variable(self, variables: dict[str, Any], name: str, keys: tuple[str | int, ...]) -> None:
-        """Add a variable of a template to ``variables``; of facts, only the used members, nested as in the facts."""
+        """Add a variable of a template to ``variables``; of facts, only the used members, nested as in the facts.
+
+        ``keys``: the path of the member that the template reads. A manifest has the facts under other names, so the
+        mapping that Ansible has in such a variable is rebuilt: ``ansible_facts.hostname`` → ``{"ansible_facts":
+        {"hostname": ...}}``.
+        """
         if self._scope.is_loop_variable(name):  # a rendered template is one named value, not one for each element
             refuse(f"a template with '{name}' of a loop")
         if not self._scope.is_facts(name):
@@ -340,7 +355,10 @@ class Expressions:
         member[str((name, *keys)[-1])] = value
 
     def value_of(self, node: nodes.Node) -> Any:
-        """Return the value of a manifest for the syntax tree of an expression."""
+        """Return the value of a manifest for the syntax tree of an expression: a constant, a collection or a reference.
+
+        Filters, sums and calls become functions of `std`: named values of the manifest, to which the reference leads.
+        """
         if isinstance(node, nodes.Const):
             return literal(node.value)
         if isinstance(node, (nodes.List, nodes.Tuple)):
@@ -448,7 +466,10 @@ class Expressions:
         return self.value_of(subject)
 
     def condition(self, node: nodes.Node) -> Condition:
-        """Return the condition of a manifest for an expression of `when`."""
+        """Return the condition of a manifest for an expression of `when`: path of a reference → test, or a Boolean.
+
+        Operators and tests become those of conditions. An expression that stands alone is tested for being true.
+        """
         if isinstance(node, nodes.And):
             return all_of([self.condition(node.left), self.condition(node.right)])
         if isinstance(node, nodes.Or):
@@ -482,10 +503,15 @@ class Expressions:
         left = node.expr
         for operand in node.ops:
             yield self._comparison(left, operand.op, operand.expr)
+            # each operand is also the left one of the next comparison
             left = operand.expr
 
     def _comparison(self, left: nodes.Node, operator: str, right: nodes.Node) -> Condition:
-        """Return the condition of a comparison: the path of the reference, on either side → the test of its value."""
+        """Return the condition of a comparison: the path of a reference → the test of its value.
+
+        A condition begins with a reference: a constant on the left changes places with it, and ``<`` becomes ``>``.
+        Raise ``Unconvertible`` for two references, as a condition compares with constants only.
+        """
         if operator in {"in", "notin"}:
             condition = self._membership(left, right)
             return condition if operator == "in" else negated(condition)
@@ -510,8 +536,8 @@ class Expressions:
     def _membership(self, left: nodes.Node, right: nodes.Node) -> Condition:
         """Return the condition of ``LEFT in RIGHT``.
 
-        For a group of the inventory it tests whether this host is in it; a literal list becomes alternatives; for any
-        other collection a function computes a Boolean to test.
+        For ``inventory_hostname in groups.X`` it tests whether this host is in the group; a literal list becomes
+        alternatives (``path: [a, b]``); for any other collection a function computes a Boolean to test.
         """
         is_this_host = _chain(left) == ("inventory_hostname", ())
         if (chain := _chain(right)) is not None and is_this_host and chain[0] == "groups" and len(chain[1]) == 1:
@@ -524,7 +550,11 @@ class Expressions:
         return {self._path(self._scope.call("std.contains", {"in": collection, "item": subject}, "contains")): True}
 
     def _test(self, node: nodes.Test) -> Condition:
-        """Convert Jinja's ``VALUE is TEST`` to a condition. Raise ``Unconvertible`` for an unknown test."""
+        """Convert Jinja's ``VALUE is TEST`` to a condition. Raise ``Unconvertible`` for an unknown test.
+
+        The test for a definition comes first, as its operand may have no value; the other tests begin with converting
+        it.
+        """
         name = node.name.removeprefix("ansible.builtin.")
         chain = _chain(node.node)
         if name in {"defined", "undefined"} and chain is not None:
@@ -624,7 +654,10 @@ def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 
 def terms(text: object) -> Iterator[nodes.Expr]:
-    """Yield the terms of a `when` that ``and`` joins: each is converted in its own way, to a guard or a condition."""
+    """Yield the terms of a `when` that ``and`` joins, so that each can be converted in its own way.
+
+    Those about the results of earlier tasks become `notify` or guards of a command, the others conditions.
+    """
     if isinstance(text, bool):
         yield nodes.Const(text)
         return
@@ -655,7 +688,11 @@ def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
 
 
 def result_test(node: nodes.Node, results: Container[str]) -> tuple[str, bool] | None:
-    """Return the result that a term tests and whether it must succeed: ``("a", False)`` for ``a.rc != 0``; or None."""
+    """Return the result that a term tests, and whether it must be a success; None for other terms.
+
+    For ``not a.rc == 0`` that is ``("a", False)``: the task that registered ``a`` becomes a guard of the command.
+    ``results``: the names that earlier tasks have registered.
+    """
     if isinstance(node, nodes.Not):
         inner = result_test(node.node, results)
         return None if inner is None else (inner[0], not inner[1])

@@ -120,7 +120,7 @@ class ModuleTask:
         return next((self._arguments[name] for name in names if self._arguments.get(name) is not None), default)
 
     def need(self, *names: str) -> Any:
-        """Return the value of a mandatory argument."""
+        """Return the value of a mandatory argument. Raise ``Unconvertible``, also for one whose value is `omit`."""
         if (value := self.take(*names)) is None:
             refuse(f"the argument '{names[0]}' is missing")
         return value
@@ -130,7 +130,10 @@ class ModuleTask:
         self._used.update(names)
 
     def word(self, *names: str, default: str = "", among: Sequence[str] = ()) -> str:
-        """Return a literal argument, one of ``among``: the conversion depends on it."""
+        """Return a literal argument, one of ``among``: the conversion depends on it, so it cannot be a reference.
+
+        An unquoted ``yes`` is a Boolean in YAML 1.1, and is the word again. Raise ``Unconvertible`` for other values.
+        """
         value = self.take(*names, default=default)
         if isinstance(value, bool):
             value = "yes" if value else "no"
@@ -166,7 +169,11 @@ class ModuleTask:
         return value
 
     def items(self, *names: str) -> list[Any] | ValueReference | None:
-        """Return the list in an argument, which may be a text with commas, or a reference to one; or None."""
+        """Return the list in an argument, which Ansible also accepts as a text with commas; or None.
+
+        A reference stays one, and texts in a loop's elements are split there. If its value is known to be a text
+        without commas, it is the only item.
+        """
         value = self.take(*names)
         if isinstance(value, ValueReference):
             self.scope.split_members(value)
@@ -178,7 +185,10 @@ class ModuleTask:
         return split_text(str(value))  # type: ignore[no-any-return] # of a text, a list
 
     def mode(self) -> dict[str, Any]:
-        """Return a file's mode as an attribute, if any: an unquoted ``0644``, in YAML a number, as octal digits."""
+        """Return the mode of a file as an attribute, if it is an argument; none otherwise.
+
+        An unquoted ``0644`` is a number in YAML; it becomes a text of octal digits again, also behind a reference.
+        """
         mode = self.take("mode")
         if mode == "preserve":
             no_counterpart("'mode: preserve'")
@@ -206,7 +216,11 @@ class ModuleTask:
         return path.rstrip("/") or "/" if isinstance(path, str) else path
 
     def find_file(self, name: str, *kinds: str) -> str:
-        """Return the path of a file, relative to the playbook; ``kinds``: directories for it, such as ``templates``."""
+        """Return the path of a file of the playbook or its role, relative to the playbook, where the manifest will be.
+
+        ``kinds``: the directories in which Ansible looks for it first, such as ``templates``. Raise ``Unconvertible``
+        for a missing one, and for one outside of the playbook's directory.
+        """
         candidates = [os.path.join(base, kind, name) for base in self.task.directories for kind in (*kinds, "")]
         path = next((path for path in candidates if os.path.exists(path)), "")
         relative = os.path.relpath(path, self.directory or ".") if path else ""
@@ -215,7 +229,10 @@ class ModuleTask:
         return relative
 
     def plain_file(self, name: str, kind: str) -> str:
-        """Return ``find_file`` for a regular, unencrypted file, to use its content."""
+        """Return ``find_file`` for a regular, unencrypted file, to use its content.
+
+        Raise ``Unconvertible`` for a directory, and for a file that is encrypted, whose content is not known.
+        """
         file = self.find_file(name, kind)
         path = os.path.join(self.directory, file)
         if not os.path.isfile(path):
@@ -243,7 +260,7 @@ class ModuleTask:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """All arguments. Raise ``Unconvertible`` if one cannot be converted."""
+        """All arguments, for an `ansible_module`. Raise ``Unconvertible`` if one cannot be converted."""
         for error in self._refused.values():
             raise error
         return self._arguments
@@ -267,7 +284,11 @@ class ModuleTask:
         return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""
 
     def named(self, type_name: str, name: str, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource whose title has no meaning: the task's name, or else ``name`` or the type's."""
+        """Declare a resource whose title has no meaning, such as an `exec`: it is the task's name, or else ``name``.
+
+        A name that a manifest cannot have as a title is replaced by the type's. The title of each task and element
+        differs, as a manifest has one resource of a title.
+        """
         title = self.task.name or name
         if "{{" in title:
             value = self.expressions.value(title)

@@ -90,7 +90,10 @@ def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object])
 
 
 def template(task: ModuleTask) -> None:
-    """Convert `template` to a `file` rendered by a call of the function `template`, with the variables that it uses."""
+    """Convert `template` to a `file` whose content is rendered by a call of the function `template`.
+
+    The template stays a file beside the playbook; the call passes the variables that it uses, as it sees no others.
+    """
     task.ignore("output_encoding")
     name = task.literal("src", "a template whose name is an expression")
     file = task.plain_file(name, "templates")
@@ -177,7 +180,7 @@ def _declare_edited_file(task: ModuleTask, path: object) -> None:
     """Declare the file that is edited, if the task creates it or sets its permissions.
 
     In a loop it would be declared for each element: `create` alone then declares nothing, because a `file_line` and a
-    `block_in_file` make a missing file. Raise ``Unconvertible`` for permissions.
+    `block_in_file` make a missing file. Raise ``Unconvertible`` for permissions in a loop.
     """
     permissions = task.permissions()
     creates = task.switch("create")
@@ -243,7 +246,10 @@ def get_url(task: ModuleTask) -> None:
 
 
 def unarchive(task: ModuleTask) -> None:
-    """Convert `unarchive` of an archive beside the playbook to an `archive`; of another one no SHA-256 is known."""
+    """Convert `unarchive` of an archive beside the playbook to an `archive`.
+
+    One of the machine or of a URL has no counterpart: a manifest needs its SHA-256, which the task does not have.
+    """
     refusal = "an archive of the machine or of a URL"
     name = task.literal("src", refusal)
     if task.switch("remote_src"):
@@ -280,7 +286,7 @@ def _declare_names(
     """Declare a resource for each name, or one with `for_each` if the names are a reference to a list.
 
     ``NAME=VERSION`` becomes `ensure: VERSION`; all names have the same other ``attributes``. Raise ``Unconvertible``
-    for another form of a version, or a reference in a loop.
+    for another form of a version, or a reference in a loop, as a resource has one `for_each` only.
     """
     if isinstance(names, ValueReference) and names.path.startswith("each."):  # one element, which is a name
         names = [names]
@@ -307,7 +313,10 @@ def _with_version(name: object, ensure: object) -> tuple[Any, Any]:
 
 
 def _update_lists(task: ModuleTask) -> None:
-    """Declare an `exec` of ``apt-get update``; a guard for `cache_valid_time` finds lists that are young enough."""
+    """Declare an `exec` of ``apt-get update`` for newer package lists, for which there is no type.
+
+    With `cache_valid_time` a guard keeps it from running while the lists are young enough.
+    """
     age = task.take("cache_valid_time")
     updates = task.switch("update_cache", default=age is not None)
     if not updates or task.task.short not in {"apt", "package"}:
@@ -362,7 +371,11 @@ def deb822_repository(task: ModuleTask) -> None:
 
 
 def user(task: ModuleTask) -> None:
-    """Convert `user` to a `user`, by default with a home as in Ansible; for a removal only `remove` matters."""
+    """Convert `user` to a `user`; for a removal only the argument `remove` matters.
+
+    A home is made by default, as in Ansible, and with `append` other groups of the user stay. With ``update_password:
+    on_create`` a later change of the password is ignored.
+    """
     name, state = task.need("name", "user"), task.ensure()
     if state == "absent":
         task.ignore(*task.arguments)
@@ -553,7 +566,11 @@ def wait_for(task: ModuleTask) -> None:
 
 
 def command_attributes(task: ModuleTask) -> dict[str, Any]:
-    """Return the attributes of an `exec`: command, directory, user, input and guards."""
+    """Return the attributes of an `exec`: command, directory, user, input and guards.
+
+    Tasks, handlers and guards share it. A secret in the command is refused, as the list of processes would show it; one
+    in the input is not.
+    """
     attributes = _command_line(task)
     directory, text = task.take("chdir"), task.take("stdin")
     if text is not None and task.switch("stdin_add_newline", default=True):

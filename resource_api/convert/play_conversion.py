@@ -102,7 +102,11 @@ class PlayConversion:
     """Converts the tasks of a play in their order."""
 
     def __init__(self, play: Play, names: Names, directory: str, decisions: Decisions, condition: Condition) -> None:
-        """Keep the play and the playbook's ``directory``; ``condition``: of all tasks, or True."""
+        """Keep the play and the settings for all its tasks.
+
+        ``directory``: the playbook's; ``decisions``: those that earlier attempts at the whole playbook led to;
+        ``condition``: that this host belongs to the play, for all tasks, or True.
+        """
         self._play = play
         self._names = names
         self._directory = directory
@@ -118,7 +122,7 @@ class PlayConversion:
     def converted(self) -> list[Converted]:
         """Return the tasks and the notified handlers, each with its declarations or the reason for none."""
         self._names.enter(self._play)
-        for task in self._play.tasks:  # handlers are done last, with the variables of all tasks
+        for task in self._play.tasks:  # Ansible runs handlers last, with the variables of all tasks
             if task.short == "include_vars":
                 self._names.add_variables(task.arguments)
         for handler in reversed(self._play.handlers):  # a handler can notify those behind it
@@ -170,9 +174,10 @@ class PlayConversion:
         return self._unrolled(task, task.loop, elements, is_handler=True)
 
     def _loop(self, task: Task, loop: Loop) -> Converted:
-        """Convert a loop to `for_each`, or to a resource for each literal element if only that is possible.
+        """Convert a loop to `for_each`, or else to one resource for each element that is written in the task.
 
-        The latter is preferred, too, if only it needs no `ansible_module`.
+        `for_each` is shorter, but has no counterpart for some uses of the element. The other form is preferred, too, if
+        only it needs no `ansible_module`. Raise ``Unconvertible`` if neither is possible.
         """
         elements = _literal_elements(task, loop)
         try:
@@ -199,7 +204,11 @@ class PlayConversion:
         return self._convert_in_scope(task, TaskScope(self._names, task.variables, names), for_each=names)
 
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object], *, is_handler: bool = False) -> Converted:
-        """Convert a loop over literal elements to one resource for each, with its values."""
+        """Convert a loop over literal elements to one resource for each, with its values.
+
+        Each is converted as a task of its own, in which ``item`` is a variable. Ansible's `with_items` repeats over the
+        items of a list within the list: for an expression they are not known, so it is refused.
+        """
         expressions = Expressions(TaskScope(self._names, task.variables))
         if loop.kind == "with_items" and any(
             self._names.class_of(expressions.value(part)) is list for part in elements
@@ -243,7 +252,8 @@ class PlayConversion:
     ) -> Converted:
         """Return a task with its declarations, or as a check, its variables resolved by ``scope``.
 
-        ``for_each``: the loop, if it becomes `for_each`; ``element``: otherwise its element's number.
+        A check is a task whose result only conditions of later tasks test: it becomes their guard, and no resource of
+        its own. ``for_each``: the loop, if it becomes `for_each`; ``element``: otherwise its element's number.
         """
         module = ModuleTask(task, scope, self._directory, in_loop=for_each is not None, element=element)
         conditions = _Conditions(task, module.expressions, self._names)
@@ -262,7 +272,8 @@ class PlayConversion:
         """Declare the resources of a task: of our types, or else an `ansible_module`, which runs the module itself.
 
         Return the reason for the latter, for a comment; it is "" if no type does the same as the module.
-        ``needs_result``: a later task uses values that only an `ansible_module` returns.
+        ``needs_result``: a later task uses values that only an `ansible_module` returns. A handler never becomes one,
+        as that type has no refresh.
         """
         task = module.task
         if is_handler:
@@ -272,6 +283,7 @@ class PlayConversion:
         reason = reason or _declare_by_types(module)
         if not reason:
             return ""
+        # those of our types that were declared before the refusal
         module.declarations.clear()
         try:
             _declare_module(module)
@@ -280,7 +292,11 @@ class PlayConversion:
         return "" if reason == _NO_TYPE else reason
 
     def _decorate(self, module: ModuleTask, conditions: _Conditions, for_each: LoopNames | None) -> Iterator[str]:
-        """Add the effects of a task's keywords to its declarations; yield comments about those without one."""
+        """Add the effects of a task's keywords to its declarations: `when`, `for_each`, `notify`, tags, tries, ...
+
+        Yield comments about keywords without a counterpart. Under `for_each` each title needs a part of the element, as
+        all resources would have the same one.
+        """
         metaparameters = self._metaparameters(module.task, conditions.condition, for_each)
         for declaration in module.declarations:
             if for_each is not None and "for_each" in declaration.attributes:
@@ -292,7 +308,11 @@ class PlayConversion:
         yield from _add_keywords(module)
 
     def _metaparameters(self, task: Task, condition: Condition, for_each: LoopNames | None) -> dict[str, object]:
-        """Return the metaparameters that the keywords of a task become, in addition to its ``condition``."""
+        """Return the metaparameters that the keywords of a task become, in addition to its ``condition``.
+
+        ``condition``: that of its `when`, which is joined with the play's. A task of `rescue` gets `on_failure`, with
+        the resources of the block whose failure it follows.
+        """
         condition = all_of([self._condition, condition])
         topics = as_list(task.keywords.get("notify"))
         notified = dict.fromkeys(reference for topic in topics for reference in self._notify(task, topic))
@@ -323,7 +343,11 @@ class PlayConversion:
         return Converted(task, comments=("see 'values'",))
 
     def _notify(self, task: Task, topic: object) -> Iterator[str]:
-        """Yield the references of the notified handlers: the last one called ``topic``, and all that listen to it."""
+        """Yield the references of the handlers that a task notifies, and record that they are needed.
+
+        As in Ansible, those are the last handler with the name ``topic``, and all that listen to it. Raise
+        ``Unconvertible`` if the play has none.
+        """
         name = str(topic).rpartition(" : ")[2]  # it may be written with its role, as ``ROLE : NAME``
         handlers = self._play.handlers
         last = next((row for row in reversed(handlers) if row.name == name), None)
@@ -354,7 +378,7 @@ def _refusal(task: Task, play: Play) -> str:
 
 
 def _one_or_list(references: list[str]) -> Any:
-    """Return references as a manifest declares them: the only one by itself."""
+    """Return references as a manifest declares them: the only one by itself, which is shorter."""
     return references if len(references) > 1 else references[0]
 
 
@@ -371,7 +395,11 @@ def _declare_by_types(module: ModuleTask) -> str:
 
 
 def _declare_module(module: ModuleTask) -> None:
-    """Declare an `ansible_module`, which runs the task's module with its arguments, files by absolute paths."""
+    """Declare an `ansible_module`, which runs the task's module with its arguments: for modules that no type replaces.
+
+    Files beside the playbook get absolute paths, as relative ones are below ``/`` there. An `ansible_module` has no
+    play: raise ``Unconvertible`` for a task that needs its variables or `become_user`.
+    """
     task = module.task
     if module.user is not None:
         no_counterpart(f"'become_user' of {task.short}")
@@ -394,12 +422,16 @@ def _declare_module(module: ModuleTask) -> None:
 
 
 def _absolute(module: ModuleTask, name: str) -> str:
-    """Return the absolute path of a file of the playbook."""
+    """Return the absolute path of a file of the playbook; an `ansible_module` takes relative paths from ``/``."""
     return os.path.abspath(os.path.join(module.directory, module.plain_file(name, "files")))
 
 
 def _declare_handler(module: ModuleTask) -> None:
-    """Declare the resource that a handler's notification refreshes: a service or command."""
+    """Declare the resource that a handler's notification refreshes: a service or command.
+
+    A command gets `refreshonly`, as a handler runs after a notification only. Raise ``Unconvertible`` for other
+    modules, whose types have no refresh.
+    """
     short = module.task.short
     if short in {"service", "systemd", "systemd_service"}:
         _declare_refreshed_service(module)
@@ -428,7 +460,10 @@ def _declare_refreshed_service(module: ModuleTask) -> None:
 
 
 def _add_keywords(module: ModuleTask) -> Iterator[str]:
-    """Add the effects of a task's keywords about failures, tries and environment variables; yield comments."""
+    """Add the effects of a task's keywords about failures, tries and environment variables; yield comments.
+
+    A comment tells the user which keyword has no counterpart in the manifest, or a different one.
+    """
     keywords, declarations = module.task.keywords, module.declarations
     execs = [row for row in declarations if row.type == "exec"]
     environment = keywords.get("environment")
@@ -501,7 +536,11 @@ class _Conditions:
     """The terms of a task's `when`: a condition, and those about results of earlier tasks."""
 
     def __init__(self, task: Task, expressions: Expressions, names: Names) -> None:
-        """Convert the terms of a task's `when`. Raise ``Unconvertible`` also if they never hold."""
+        """Convert the terms of a task's `when`. Raise ``Unconvertible`` also if they never hold.
+
+        Terms about results of earlier tasks are set aside for ``add_guards``: a manifest's condition is evaluated
+        before anything is read, and cannot test them.
+        """
         self._names = names
         #: The results of which one must be changed.
         self._changed: list[str] = []
@@ -535,7 +574,11 @@ class _Conditions:
                 self._guard(declaration, name, is_success=is_success)
 
     def _subscribe(self, declaration: ConvertedResource, name: str) -> None:
-        """Convert ``when: RESULT is changed``: the command gets `refreshonly`, the result's resources notify it."""
+        """Convert ``when: RESULT is changed`` of a command, so that it runs only after a change by the other task.
+
+        The command gets `refreshonly`, and the resources of the task that has registered ``name`` notify it: attributes
+        are added to declarations that were converted before.
+        """
         result = self._names.results.get(name)
         if result is None or not result.resources or "${each." in declaration.reference:
             refuse(f"a change of '{name}', whose task has no resource, or in a loop")
@@ -581,7 +624,8 @@ def _as_check(module: ModuleTask) -> Result:
 def _usage(name: str, play: Play, registering: Task) -> str:
     """Return the use of a registered result in other tasks: ``result`` if an expression has values of it.
 
-    Otherwise ``check`` if a condition tests its success, and "" if none does more than test for a change.
+    Otherwise ``check`` if a condition tests its success, and "" if none does more than test for a change. The task
+    becomes an `ansible_module`, a guard, or any resource accordingly.
     """
     # A use such as ``result.stat.exists``, ``result['changed'] | bool`` or ``result is not failed``.
     pattern = re.compile(
@@ -616,7 +660,10 @@ def _flattened(values: list[Any]) -> list[Any]:
 
 
 def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
-    """Return the literal elements of a loop, each to become a resource, or None for an expression or too many."""
+    """Return the literal elements of a loop, each to become a resource, or None for an expression or too many.
+
+    A pattern of `with_fileglob` is replaced by the files beside the playbook that match it now.
+    """
     elements: Any = loop.collection
     if loop.kind == "with_fileglob":
         elements = []

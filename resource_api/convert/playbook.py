@@ -122,7 +122,7 @@ class Play(NamedTuple):
 
 
 class _Context(NamedTuple):
-    """All that the tasks of one list inherit."""
+    """All that the tasks of one list inherit from the play, the blocks and the includes around it."""
 
     file: str
     directories: tuple[str, ...]
@@ -141,7 +141,7 @@ def short_name(module: str) -> str:
 
 
 def as_mapping(value: object) -> dict[str, Any]:
-    """Return a mapping as it is, and an empty one for any other value."""
+    """Return a mapping as it is, and an empty one for any other value, which is then ignored."""
     return value if isinstance(value, dict) else {}
 
 
@@ -169,7 +169,11 @@ class _Reader:
         self._kinds: dict[str, str] = {}
 
     def plays(self, path: str, files: tuple[str, ...], imports: tuple[Mapping, ...] = ()) -> Iterator[Play]:
-        """Yield the plays of a file and of those it imports; ``files`` have imported it, with entries ``imports``."""
+        """Yield the plays of a file, and of those that it imports.
+
+        ``files``: the importing ones, outermost first, to find a file that imports itself; ``imports``: their entries
+        ``import_playbook``, whose keywords such as `when` the plays inherit.
+        """
         for entry in self._list_of(path, files, "a playbook is a list of plays"):
             play = self._mapping(entry, path, "a play")
             imported = next((play[key] for key in play if short_name(key) == "import_playbook"), None)
@@ -184,7 +188,11 @@ class _Reader:
             yield self._play(play, path, imports)
 
     def _play(self, play: Mapping, path: str, imports: Sequence[Mapping]) -> Play:
-        """Read a play: its variables, its tasks in Ansible's order, its handlers. All inherit from ``imports``, too."""
+        """Read a play: first its variables, then its tasks in Ansible's order, with roles, and its handlers.
+
+        All of them inherit from ``imports``, the entries that import its file, too. The order of variables is that of
+        their precedence: later ones replace earlier ones, and those of roles are added while their tasks are read.
+        """
         self._variables, self._remarks, self._handlers = {}, [], []
         self._role_uses, self._roles, self._kinds = set(), {}, {}
         location = Location(path, *play.position)
@@ -363,6 +371,7 @@ class _Reader:
         self._task_count += 1
         if self._task_count > MOST_TASKS:
             raise document.manifest_error(context.file, task.position, "limit", f"more than {MOST_TASKS} tasks")
+        # ``inner`` has the task's own values, too, joined with the inherited ones
         keywords = {**{key: task[key] for key in task if key in _KEYWORDS}, **inner.keywords}
         yield Task(
             self._task_count,
@@ -385,8 +394,8 @@ class _Reader:
     ) -> Iterator[Task]:
         """Yield the tasks in the file or role that a task includes.
 
-        `include_vars` yields one task, whose arguments are the file's variables. An include that cannot be followed
-        yields one with the reason.
+        `include_vars` yields one task, whose arguments are the file's variables: they hold for the tasks below it. An
+        include that cannot be followed yields one with the reason. ``apply`` has keywords for the included tasks.
         """
         context = self._inherit(context, as_mapping(arguments.get("apply")))
         if short in _ROLES:

@@ -102,7 +102,7 @@ class ConvertedInput(NamedTuple):
 
     @property
     def declaration(self) -> dict[str, Any]:
-        """The entry of `inputs` for this input: with the data type of its default, or without one that of its use."""
+        """The entry of `inputs` for this input: a mandatory one has its ``type``, another one its default."""
         entry: dict[str, object] = {}
         if self.default is _MISSING:
             entry["type"] = self.type
@@ -114,7 +114,7 @@ class ConvertedInput(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The registered result of a task."""
+    """The registered result of a task, for the later tasks that use it."""
 
     #: The module's resource, whose attribute ``result`` has the result, or "".
     module: str = ""
@@ -210,7 +210,11 @@ class Names:
         return self._used_by[name]
 
     def global_value(self, name: str) -> Any:
-        """Return the reference to a fact or variable, added to the manifest at its first use; None without one."""
+        """Return the reference to a fact or variable of the play, or None if there is none.
+
+        The first use of a variable adds its input or value to the manifest, so that unused ones do not appear. Plays
+        that give a name equal values share it; another value gets a name with a number.
+        """
         if (fact := self._named.get(("fact", name))) is not None:
             return fact
         if (variable := self._variables.get(name)) is None:
@@ -247,7 +251,11 @@ class Names:
         return None
 
     def unknown_input(self, name: str, default: object = _MISSING, *, has_members: bool = False) -> ValueReference:
-        """Return the reference to an input for an undefined variable; ``has_members``: an expression uses a member."""
+        """Return the reference to an input for a variable that the playbook does not define; all its uses share it.
+
+        Without a default it is mandatory, and sensitive if its name is one of a secret. ``has_members``: an expression
+        uses a member, so the value must be a mapping.
+        """
         if (reference := self._named.get(("unknown", name))) is None:
             comment = "not defined in the playbook"
             sensitive = default is _MISSING and _SECRET_NAME.match(name) is not None
@@ -258,10 +266,14 @@ class Names:
         return reference
 
     def octal_digits(self, reference: ValueReference) -> None:
-        """Turn an input's default that is used as a mode into octal digits: YAML has read ``0644`` as a number."""
+        """Turn the default of an input that is used as a mode into octal digits: YAML has read ``0644`` as a number.
+
+        Raise ``Unconvertible`` for a number that is no default, as the manifest cannot convert it.
+        """
         name = reference.path.removeprefix("inputs.")
         if name in self.inputs:
             self.inputs[name] = self.inputs[name]._replace(default=octal_digits(self.inputs[name].default))
+        # a member of a default, or a function's result
         if self.class_of(reference) is int:
             no_counterpart(f"a mode that is the number in '{reference.path}'")
 
@@ -306,7 +318,7 @@ class Names:
         return names
 
     def has_secret(self, value: object) -> bool:
-        """Return whether a value depends on a sensitive input."""
+        """Return whether a value depends on a sensitive input, directly or by other values: it must not be shown."""
         return any(name in self.inputs and self.inputs[name].sensitive for name in self.uses(value))
 
     def obstacle(self, value: object) -> str:
@@ -324,7 +336,10 @@ class Names:
             no_counterpart("a loop over secrets")
 
     def class_of(self, value: object) -> type:
-        """Return the class of a value, an input's default or a function's result, or else ``NoneType``."""
+        """Return the Python class of a value, or of the value that a reference leads to: conversions depend on it.
+
+        It is known of an input's default and of most functions' results, and otherwise ``NoneType``.
+        """
         if isinstance(value, ValueReference):
             named = self.values.get(value.path.removeprefix("values."))
             if isinstance(named, dict) and "invoke" in named:
@@ -354,7 +369,10 @@ class Names:
         return ValueReference("inputs").member(name)
 
     def _value(self, name: str, value: object, comment: str) -> ValueReference:
-        """Add a value to the manifest, unless it is a reference to one; return the reference."""
+        """Add a value to the manifest, unless it is a reference to one; return the reference.
+
+        Raise ``Unconvertible`` for a name that the check of an earlier attempt's manifest has refused.
+        """
         if isinstance(value, ValueReference) and value.path.startswith("values."):
             return value
         if value is OMIT:
@@ -380,7 +398,11 @@ class LoopNames:
         self._is_mapping = loop.kind == "with_dict" or isinstance(collection, dict)
 
     def value(self, keys: tuple[str | int, ...]) -> ValueReference:
-        """Return the reference for ``item`` or its member at ``keys``; the ``item`` of a mapping has none."""
+        """Return the reference of a manifest for ``item`` or its member at ``keys``, such as ``item.name``.
+
+        A loop over a mapping has only ``item.key`` and ``item.value``, as ``each.key`` and ``each.value``: raise
+        ``Unconvertible`` for the whole ``item``, which has no reference.
+        """
         if not self._is_mapping:
             reference = ValueReference("each.value")
         elif keys[:1] == ("key",):
@@ -457,10 +479,15 @@ class TaskScope:
     def split_members(self, reference: ValueReference) -> None:
         """Split the texts in a loop's elements behind a reference at their commas: an attribute needs lists."""
         if self._loop is not None and reference.path.startswith("each.value."):
+            # in the collection, since the reference stays the same
             self._loop.change(reference.path, split_text)
 
     def octal_digits(self, reference: ValueReference) -> None:
-        """Turn the numbers behind a reference to inputs or a loop's elements into octal digits, for a mode."""
+        """Turn the numbers behind a reference into octal digits, for a mode: YAML has read ``0644`` as a number.
+
+        They are defaults of inputs, or members of a loop's elements in the task. Raise ``Unconvertible`` for the
+        elements of a variable, which stay numbers.
+        """
         if self._loop is None or not reference.path.startswith("each."):
             self.names.octal_digits(reference)
             return
@@ -491,7 +518,11 @@ class TaskScope:
         return "a condition about a secret" if self.names.has_secret(path) else ""
 
     def is_defined(self, name: str, keys: tuple[str | int, ...]) -> bool | ValueReference:
-        """Return the counterpart of ``name is defined``: a Boolean if certain, or the reference to test."""
+        """Return the counterpart of ``name is defined``: a Boolean if that is certain, or the reference to test.
+
+        An undefined name becomes an input with the default null, so that the user can still give it a value. A member
+        may be missing in a defined variable, so its reference is tested.
+        """
         if self.is_loop_variable(name):
             return self.resolve(name, keys)  # type: ignore[no-any-return] # of a loop, a reference
         if name in self.names.results:
@@ -519,7 +550,8 @@ class TaskScope:
         """Return the counterpart of ``name.keys | default(default)``.
 
         A defined name has its value, an unknown one becomes an input with the default, and a member is looked up with
-        it. Raise ``Unconvertible`` with ``replaces_empty`` for a value that may be empty.
+        it by `std.lookup`. Raise ``Unconvertible`` with ``replaces_empty`` for a value that may be empty. ``Omit`` as
+        the default makes a value optional: null for an input, no default for a lookup.
         """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default, replaces_empty=replaces_empty)
@@ -544,7 +576,8 @@ class TaskScope:
     def resolve(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value of a manifest, or the reference, for ``name`` and its members at ``keys``: ``a.b[0]``.
 
-        The precedence is Ansible's: a loop's variable, the task's, a result, the play's.
+        The precedence is Ansible's: a loop's variable, the task's, a result, the play's, one of Ansible. An unknown
+        name becomes an input.
         """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value(keys)
@@ -570,7 +603,10 @@ class TaskScope:
         return reference
 
     def _builtin(self, name: str, keys: tuple[str | int, ...]) -> Any:
-        """Return the value of a variable of Ansible, or an input for an unknown one."""
+        """Return the value of a variable of Ansible, or an input for an unknown one.
+
+        Facts have other names here. Raise ``Unconvertible`` for a variable about Ansible's run or other hosts.
+        """
         if name == "omit":
             return OMIT
         if name == "inventory_hostname":

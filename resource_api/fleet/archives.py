@@ -125,7 +125,7 @@ def needed_libraries(
     directories: Sequence[str],
     read: Callable[[str], tuple[bytes, os.stat_result]],
 ) -> list[str]:
-    """Return the libraries that the functions and types need that a manifest uses, itself or by its components.
+    """Return the libraries to send along for the functions and types that a manifest uses, itself or by its components.
 
     ``data``: its files and plans as JSON data. ``programs``: its files in Python, of which every name and every text
     counts that may be a function, a type or a component: a library too many costs little. ``directories`` of the module
@@ -212,7 +212,10 @@ def package_archive(directory: str, needed: Sequence[str] = ()) -> SentArchive:
 
 
 def _sent_content(name: str, content: bytes) -> bytes:
-    """Return a file's content as it is sent: our code without docstrings, a fifth of it, with its line numbers."""
+    """Return the content of a file as it is sent: code of this package without docstrings, a fifth of the archive.
+
+    Empty lines take their place, so that the line numbers in a host's tracebacks are those of the source.
+    """
     if not (name.startswith("resource_api/") and name.endswith(".py")):
         return content
     lines = content.split(b"\n")
@@ -268,7 +271,10 @@ def modules_archive(
 
 
 def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
-    """Return the archive of files by name; equal files have an equal digest, by which a host knows an archive."""
+    """Return the archive of files by name, in the format that ``unpack`` of ``fleet/boot`` reads in a few lines.
+
+    Sorted: equal files have an equal digest, by which a host recognizes an archive.
+    """
     index: list[tuple[str, int, int]] = []
     contents = bytearray()
     for name, (content, executable) in sorted(files.items()):

@@ -110,9 +110,15 @@ class AsyncsshTransport:
         self._pace = transport.JumpPace()
 
     def endpoint(self, host: Host) -> Endpoint:
-        """Return the endpoint of a host by inventory, then ssh's configuration. Raise ``HostUnreachable``."""
+        """Return the address, port, jump hosts and files of known hosts of a host, by the user's ssh configuration.
+
+        The inventory takes precedence. The library applies the configuration itself when it connects, but these results
+        are needed before: for known keys, jump hosts and messages. Raise ``HostUnreachable`` for an invalid
+        configuration.
+        """
         target = self._target(host.address or host.name, host.port, host.user)
         try:
+            # Without keys, which would be read only to be dropped.
             options = self.library.SSHClientConnectionOptions(**target, client_keys=None)
         except (ValueError, OSError) as error:
             raise unreachable(f"the configuration of ssh cannot be used: {error}") from error
@@ -136,7 +142,10 @@ class AsyncsshTransport:
         return await transport.attempted(lambda: self._attempt(host, target))
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> AsyncsshProcess:
-        """Connect to a host and start a command, with ``terminal`` on one in raw mode. Raise ``HostUnreachable``."""
+        """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
+
+        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
+        """
         library, endpoint = self.library, self.endpoint(host)
         connection = await self.connect(host, endpoint)
         options: dict[str, object] = {"request_pty": False}
@@ -179,7 +188,7 @@ class AsyncsshTransport:
         return [*keys, *(authority_keys if authorities else ())]
 
     async def close(self) -> None:
-        """Close the connections to jump hosts."""
+        """Close the connections to jump hosts, and cancel the attempts to open one."""
         for task in self._jumps.values():
             task.cancel()
             if task.done() and not _has_failed(task):
@@ -197,7 +206,11 @@ class AsyncsshTransport:
         return target
 
     async def _attempt(self, host: Host, endpoint: Endpoint) -> object:
-        """Connect to a host once, by its jump hosts, with fast ciphers unless configured. Raise ``HostUnreachable``."""
+        """Connect to a host once, through its jump hosts. Raise ``HostUnreachable`` with the reason.
+
+        Without configured ciphers, those that the library computes fast are used. If no key of a host is known, a plain
+        key is requested, because the authority of a certificate would be unknown too.
+        """
         refused_keys: list[str] = []
         arguments = {
             **self._target(host.address or host.name, host.port, host.user),
@@ -243,7 +256,10 @@ class AsyncsshTransport:
         }
 
     def _key_finder(self, endpoint: Endpoint) -> Any:
-        """Return the function that finds keys in files of known hosts, read once. Raise ``HostUnreachable``."""
+        """Return the function that finds a host's keys in the endpoint's files of known hosts.
+
+        They are read once for all endpoints with the same files. Raise ``HostUnreachable`` for a damaged file.
+        """
         files = tuple(endpoint.known_hosts)
         if files not in self._key_finders:
             readable = [file for file in files if os.access(file, os.R_OK)]
@@ -428,7 +444,10 @@ def known_hosts_file(environment: Mapping[str, str]) -> Path:
 
 
 def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | HostUnreachable]:
-    """Return each host's key, or the reason why it shows none, in order. Raise ``ResourceError`` without asyncssh."""
+    """Return each host's key, or the reason why it shows none, in the order of the hosts, for ``hosts trust``.
+
+    At most ``_KEYS_AT_ONCE`` hosts are connected at a time. Raise ``ResourceError`` if the library is not installed.
+    """
     connections = AsyncsshTransport(environment, "visit each host with ssh once")
     slots = asyncio.Semaphore(transport.descriptor_limit(_KEYS_AT_ONCE))
 
@@ -451,7 +470,7 @@ def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[Hos
 
 
 def _lost(error: Exception) -> ConnectionLost:
-    """Return the error for one of asyncssh on an established connection."""
+    """Return ``ConnectionLost`` for an error of asyncssh, whose text is omitted where it only repeats the message."""
     text = str(error)
     detail = "" if text in {"", "Connection lost"} else f": {_uncapitalized(text)}"
     return transport.lost(f"the connection was lost{detail}")
@@ -462,7 +481,7 @@ def _uncapitalized(text: str) -> str:
 
 
 def _library(alternative: str) -> Any:
-    """Return asyncssh. Raise ``ResourceError`` if it is not installed."""
+    """Return asyncssh. Raise ``ResourceError`` if it is not installed; ``alternative`` is then a part of the advice."""
     try:
         with linker_cache():  # the search for two rare libraries would be a fifth of the import
             import asyncssh
@@ -509,7 +528,11 @@ def distrust_reason(key: HostKey, fingerprints: Collection[str]) -> str:
 
 
 def record_host_keys(file: Path, keys: Iterable[HostKey]) -> None:
-    """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``."""
+    """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``.
+
+    A last line without an end is ended first. If the disk takes only a part of the lines, the file is cut to its former
+    size, because a broken line could make it unusable.
+    """
     lines = dict.fromkeys(f"{key.endpoint.pattern} {key.line}\n" for key in keys)
     path = canonical_path(os.path.abspath(file))  # follows links once: no directory can be exchanged meanwhile
     with Directories() as directories:

@@ -82,7 +82,10 @@ class HostChannel:
         return boot_arguments((self._job.payload, self._job.modules), cache_directory)
 
     def receive(self, data: bytes) -> list[HostEvent]:
-        """Return the events that these bytes from the host complete, none after its end; unusable data ends it."""
+        """Return the events that these bytes from the host complete, none after its end.
+
+        Any other data ends the host: it is untrusted, and the bytes after a damaged frame cannot be interpreted.
+        """
         events: list[HostEvent] = []
         if self.ended:
             return events
@@ -101,7 +104,7 @@ class HostChannel:
         return outgoing
 
     def interrupt(self) -> None:
-        """Ask the host's run to end after its segment; the second time, to end its programs.
+        """Ask the host's run to end after its segment, the operations under way; the second time, to end its programs.
 
         A job that was not sent yet is never sent: the next frame of the host is answered by its end.
         """
@@ -110,7 +113,10 @@ class HostChannel:
             self._outgoing.append(protocol.encode_plain("interrupt", {}))
 
     def close(self, error: str) -> list[HostEvent]:
-        """Return the only end of a host whose stream ended: lost, or unreachable if no job was sent; none after it."""
+        """Return the end of a host whose stream ended with ``error``: lost, or unreachable if no job was sent.
+
+        Nothing is returned after the host's end, so that it has exactly one, whoever closes the stream.
+        """
         if self.ended:
             return []
         if not self.sent and (missing := _NO_MODULE.fullmatch(error)):
@@ -118,7 +124,11 @@ class HostChannel:
         return [self._end(LOST if self.sent else UNREACHABLE, error=error)]
 
     def _answer(self, kind: str, body: Mapping[str, object]) -> list[HostEvent]:
-        """Queue the answer to a frame, or return its event or end. Raise ``ValueError`` for one at a wrong time."""
+        """Queue the answer to a frame of the host, or return its event or end.
+
+        ``need`` and ``have`` come before the job is sent, all other kinds after it. Raise ``ValueError`` for a frame at
+        another time, which the untrusted host may send.
+        """
         if kind in {"need", "have"} and not self.sent:
             if self._interrupted:
                 return self.close(UNSENT)
@@ -131,7 +141,11 @@ class HostChannel:
         raise ValueError(f"a frame '{kind}' at the wrong time")
 
     def _supply(self, kind: str, body: Mapping[str, object]) -> None:
-        """Send the archives of a frame ``need``, each once, or after ``have`` the job. Raise ``ValueError``."""
+        """Send the archives that a frame ``need`` lists, or after ``have``, when the host has them all, the job.
+
+        Raise ``ValueError`` for archives that are not for this job, and for a second ``need``, which could repeat
+        without end.
+        """
         if kind == "have":
             self._outgoing.append(jobs.encode(self._job))
             self.sent = True
@@ -146,7 +160,10 @@ class HostChannel:
             self._outgoing += [b"%d\n" % len(raw), raw]
 
     def _event(self, kind: str, document: object) -> HostEvent:
-        """Return the event of a document from the host. Raise ``ValueError`` for a document that no run sends."""
+        """Return the event of a document from the host. Raise ``ValueError`` for a document that no run sends.
+
+        Documents of the type ``result`` come in frames of this kind alone, which may be larger than others.
+        """
         # Too many events and deep nesting could exhaust this machine.
         self._events += 1
         if self._events > MAX_EVENTS:

@@ -75,7 +75,11 @@ def jump_host(text: str) -> Address:
 
 
 def jump_chain(host: Host) -> list[Host]:
-    """Return the jump hosts of a host, the nearest to this machine first; one without a key uses that of the host."""
+    """Return the jump hosts of a host, the nearest to this machine first, with the settings of its inventory.
+
+    ``Host.via`` may name only the last ones, as the first of these may be behind jump hosts of its own in the
+    inventory. A jump host without a key uses that of the host.
+    """
     jumps = {jump.name: jump for jump in host.jump_hosts}
     hops = list[Host]()
     via = "" if host.via is None or host.via == "none" else host.via
@@ -119,7 +123,7 @@ class HostConnections(Protocol):
     def interrupt(self, host: str) -> None:
         """Ask the run on a host to end after its segment; the second time, to end its programs. Events continue.
 
-        A host that was sent no job ends at once.
+        A segment is the group of operations under way. A host that was sent no job ends at once.
         """
 
     def abandon(self, host: str) -> None:

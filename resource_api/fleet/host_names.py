@@ -53,7 +53,11 @@ def address(name: str) -> Address:
 
 
 def expand(pattern: str) -> list[str]:
-    """Return the names of a pattern such as ``r[01:20]n[1:4,7]``, leading zeros kept. Raise ``ValueError``."""
+    """Return the names of a pattern such as ``r[01:20]n[1:4,7]``, in its order.
+
+    Both ends are included, leading zeros are kept. Raise ``ValueError`` for an invalid range or too many names, before
+    these are made.
+    """
     parts = _RANGE.split(pattern)
     if any("[" in text or "]" in text for text in parts[::2]):
         raise ValueError(f"'{pattern}': a bracket has no counterpart; a range is written as web[1:50]")
@@ -73,7 +77,10 @@ def expand(pattern: str) -> list[str]:
 
 
 def _values(text: str, pattern: str) -> Iterator[str]:
-    """Yield the parts of names for the content of brackets, ``1:50`` or ``1,3,7:9``. Raise ``ValueError``."""
+    """Yield the parts of names for one pair of brackets with the content ``text``, ``1:50`` or ``1,3,7:9``.
+
+    Raise ``ValueError``, with the whole name, ``pattern``.
+    """
     for item in text.split(","):
         match = _ENDS.fullmatch(item)
         if match is None:
@@ -191,7 +198,10 @@ def term(item: str) -> SelectionTerm:
 
 
 def limited(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
-    """Wrap ``find`` to raise ``ValueError`` after ``MAX_HOSTS`` names in all: each call may be within the limit."""
+    """Wrap ``find`` to raise ``ValueError`` when it has returned more than ``MAX_HOSTS`` names in total.
+
+    Each call may be within the limit, and all together fill the memory.
+    """
     remaining = MAX_HOSTS
 
     def limited_find(name: str) -> Sequence[str]:

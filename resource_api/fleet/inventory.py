@@ -88,7 +88,10 @@ class Inventory(NamedTuple):
         return host._replace(via=",".join(hops) or "none")
 
     def _host(self, name: str) -> Host:
-        """Return the connection of a host from its settings; a name that the inventory lacks is an address."""
+        """Return the connection of a host from its merged settings; ``host`` then removes circles among its jump hosts.
+
+        A name that the inventory lacks is an address, perhaps with user and port, and has the default settings.
+        """
         connection = self.settings_of(name).connection
         fields = {key: setting.value for key, setting in connection.items()}
         fields["connect_timeout"] = float(fields.pop("timeout", 10.0))
@@ -172,9 +175,10 @@ class _Builder:
         return Inventory(self._source.file, hosts, members, defaults, settings)
 
     def _memberships(self, bodies: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Membership]:
-        """Return the membership of each host, in the order of the file; hosts with the same one share settings.
+        """Return the membership of each host, the keys in ``hosts`` that name it and its groups, in the file's order.
 
-        ``bodies`` and ``groups``: the sections ``hosts`` and ``groups``, key or group → its body, perhaps None.
+        Hosts with the same membership share settings, which are then merged once. ``bodies`` and ``groups``: the
+        sections ``hosts`` and ``groups``, key or group → its body, perhaps None.
         """
         #: Host → the numbers of its keys, and its groups.
         named: dict[str, tuple[list[int], dict[str, None]]] = defaultdict(lambda: ([], {}))
@@ -286,7 +290,7 @@ def _items(selections: Iterable[str]) -> list[str]:
 
 
 def _is_host(name: str) -> bool:
-    """Whether a name is one of a host alone, without a user and a port."""
+    """Whether a name is one of a host alone: in an inventory, user and port are keys beneath it."""
     try:
         return host_names.address(name)[1:] == (None, None)
     except ValueError:
@@ -313,9 +317,10 @@ class Selection:
         return list(self._inventories)
 
     def find(self, selections: Sequence[str], option: str = "--on") -> dict[str, Inventory]:
-        """Return the selected hosts with the inventory of each. Raise ``ManifestError``, ``UsageError`` without any.
+        """Return the selected hosts in their order, each with the inventory that has its settings.
 
-        ``option``: the beginning of messages about the selection.
+        ``option``: the beginning of messages about the selection. Raise ``UsageError`` for an invalid or empty
+        selection, ``ManifestError`` for an invalid inventory.
         """
         items = _items(selections)
         # Inventories are read first: the groups of each count for all items.
@@ -342,7 +347,11 @@ class Selection:
                 yield name, names
 
     def unused(self, selections: Sequence[str]) -> Iterator[tuple[str, list[str], bool]]:
-        """Yield each name after ``!`` or ``&`` that matches no host, all valid names, and whether it excludes."""
+        """Yield each name after ``!`` and ``&`` that matches no host, to warn of a typing error in the selection.
+
+        A name matches if an inventory has it, or if the first set of an item selects its hosts, as of an address. Each
+        is yielded with all names, of which the caller suggests one, and whether it is an exclusion.
+        """
         names = self._all_names
         matched, intersected, excluded = set(names), list[str](), list[str]()
         for item in _items(selections):
@@ -365,7 +374,11 @@ class Selection:
         return [*(item for item in self._inventories.values() if item is not self._default), self._default]
 
     def _members(self, name: str) -> Sequence[str]:
-        """Return the hosts of ``@FILE``, a group, ``all``, or names with ranges. Raise ``ValueError`` for others."""
+        """Return the hosts of one word of a selection: ``@FILE``, a group, ``all``, or names with ranges.
+
+        A group or host with the name ``all`` takes precedence over its meaning. Raise ``ValueError`` for an invalid
+        name.
+        """
         if name.startswith(_AT):
             return list(self._load(name.removeprefix(_AT)).hosts)
         for inventory in self._searched:
@@ -390,7 +403,10 @@ class Selection:
         return self._inventories[path]
 
     def _executed(self, path: str) -> Inventory:
-        """Return the inventory that the program ``path`` prints as JSON. Raise ``ManifestError``, ``UntrustedCode``."""
+        """Return the inventory in the JSON output of the program ``path``.
+
+        Raise ``ManifestError``, and ``UntrustedCode`` if other users can change it.
+        """
         try:
             os.close(self._trust.open(path))  # raises if other users can change it
             if not os.access(path, os.X_OK):

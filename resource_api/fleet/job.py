@@ -101,7 +101,7 @@ def for_host(
     options: Mapping[str, object],
     key: bytes = b"",
 ) -> HostJob:
-    """Return the job of one host: ``shared`` with its inputs, and with its ``options`` added.
+    """Return the job of one host: ``shared``, the job of all, with its own ``inputs``, and with ``options`` added.
 
     The shared part is digested once, so that ids are cheap. ``key``: as for ``with_id``.
     """
@@ -127,7 +127,7 @@ def encode(job: HostJob) -> bytes:
 
 
 def decode(frame: protocol.Frame) -> HostJob:
-    """Return the job of a frame. Raise ``ValueError`` for another frame."""
+    """Return the job of a frame. Raise ``ValueError`` for another frame, and for one with other fields than a job's."""
     if frame.kind != _KIND or frame.body.keys() != set(HostJob._fields):
         raise ValueError("this is no job")
     job = HostJob(**frame.body)
@@ -182,7 +182,10 @@ def _digest(job: HostJob, key: bytes) -> str:
 
 
 def document_fields(document: Document) -> dict[str, Any]:
-    """Return a file of a manifest as JSON data with positions for messages; one in Python, to be executed, as text."""
+    """Return a file of a manifest as an item of a job's documents: JSON data, with positions for messages.
+
+    A Python manifest is sent as text alone, to be executed on the host.
+    """
     path = "" if document.file == STDIN else os.path.abspath(document.file)
     fields = {"file": document.file, "path": path, "raw": document.raw}
     if document.file.endswith(".py"):

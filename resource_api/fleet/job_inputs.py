@@ -97,7 +97,10 @@ def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) ->
 
 
 def _patterns_in_data(value: object) -> Iterator[str]:
-    """Yield the glob patterns of the local files in data, ``{asset: {file: PATH}}``, at any depth."""
+    """Yield the glob patterns of the local files in data, ``{asset: {file: PATH}}``, at any depth.
+
+    A mapping with further keys is no asset, but its members may be.
+    """
     if isinstance(value, dict):
         for word, body in value.items():
             if len(value) == 1 and word in ORIGINS and isinstance(body, dict):
@@ -135,7 +138,10 @@ def _node_pattern(node: ast.expr) -> str:
 
 
 def _contents_at(path: str, trust: CodeTrust) -> Iterator[tuple[str, bytes]]:
-    """Yield a file's path and content; of a directory first a list, at a path with a slash. Raise ``OSError``."""
+    """Yield a file's path and content; for a directory first the list of its members, under its path with a slash.
+
+    The host unpacks directories by this list. Raise ``OSError``, and ``ResourceError`` as ``list_directory`` does.
+    """
     if not os.path.isdir(path):
         with open_trusted(path, trust) as file:
             yield path, file.read(LARGEST + 1)
@@ -189,7 +195,11 @@ class HostInputs:
         return inputs
 
     def _of(self, host: str, settings: HostSettings) -> Mapping[str, object]:
-        """Return the inputs of a host, shared by equal settings unless a source names the host; collect problems."""
+        """Return the inputs of a host, and collect its problems.
+
+        They are resolved once for all hosts with the same settings, unless a source contains the host's name. A result
+        with problems is not shared, so that each problem gets the names of all its hosts.
+        """
         by_name = any(HOST in str(item.value) for item in settings.inputs.values() if kind_of(item.value))
         if not by_name and (shared := self._shared.get(id(settings))) is not None:
             return shared
@@ -219,7 +229,10 @@ class HostInputs:
         return {name: value for name, value in resolved.items() if name in merged}  # the host adds its defaults
 
     def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> object:
-        """Return the value of an input, that of a source as a ``FileInput``: only such may be secret; add problems."""
+        """Return the value of an input; add problems with its position to ``problems``.
+
+        A source (file or command) is read once for all hosts. Its text is a ``FileInput``: only such may be secret.
+        """
         source = source_of(value.value, value.directory, host)
         if source is None:
             if name in self._sensitive and not value.file.endswith(AGE):

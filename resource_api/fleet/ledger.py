@@ -77,7 +77,7 @@ class Ledger:
                 failed.pop_all()  # without an error it stays open
 
     def _prepare(self) -> None:
-        """Create the tables. Raise ``StateError`` for those of a later version."""
+        """Create the tables. Raise ``StateError`` for those of a later version, which could have another meaning."""
         # The end of this process loses nothing; a power cut may lose the last second, which the hosts recorded.
         for setting in ("journal_mode=WAL", "synchronous=NORMAL", "trusted_schema=OFF"):
             self._connection.execute(f"PRAGMA {setting}")
@@ -101,7 +101,11 @@ class Ledger:
             return key
 
     def begin(self, request: Mapping[str, object], digest: str, hosts: Iterable[tuple[str, bytes]]) -> str:
-        """Record a new run with digests of its hosts' inputs, remove the oldest beyond the limit; return its id."""
+        """Record a new run with its hosts, and remove the oldest runs beyond the limit; return its id.
+
+        ``request`` and ``digest``: as in ``RecordedRun``. ``hosts``: each with the digest of its inputs, by which
+        ``--rerun`` refuses a host whose inputs have changed.
+        """
         run = secrets.token_hex(8)
         with self._transaction():
             # Room for one run among the last ones.
@@ -132,7 +136,11 @@ class Ledger:
             self._connection.execute("UPDATE run SET ended = ? WHERE id = ?", (time.time(), run))
 
     def find(self, prefix: str) -> RecordedRun:
-        """Return the run whose id begins with ``prefix``, or the ``last`` one. Raise ``UsageError``."""
+        """Return the run whose id begins with ``prefix``, or for ``last`` the newest.
+
+        Its remaining hosts are those without success, which ``--rerun`` selects. Raise ``UsageError`` if no run or
+        several match.
+        """
         with self._errors():
             rows = self._connection.execute("SELECT id, about, digest FROM run ORDER BY rowid").fetchall()
             matches = rows[-1:] if prefix == "last" else [row for row in rows if row[0].startswith(prefix)]

@@ -276,7 +276,11 @@ class _HostResult:
         self.changed = self.changed or any(map(result.get, _STATE_CHANGES))
 
     def _store(self, document: Mapping[str, object]) -> None:
-        """Add a document to both digests of the result, and store it as JSON if there is room."""
+        """Add a document to both digests of the result, and store it as JSON if there is room.
+
+        The first digest has the host's name and address literally, the second as placeholders. A document without room
+        is counted in ``more``; the digests contain it, so that different results never become one group.
+        """
         exact, text = self._texts({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
         literal, nameless = exact, text
         # The answer of a command that reads is compared by its printed text: the rest may differ.
@@ -294,7 +298,7 @@ class _HostResult:
             self.more += 1
 
     def _texts(self, value: object) -> tuple[str, str]:
-        """Return a value as JSON twice: literally, and with placeholders for the host's name and address."""
+        """Return a value as JSON for both digests: literally, and with placeholders for the host's name and address."""
         exact = _text(value)
         if not any(own in exact for own in self._own):
             return exact, exact
@@ -375,7 +379,7 @@ class Merge:
         self._results: dict[str, _HostResult] = {}
         #: Host → its index in the selection.
         self._indices: dict[str, int] = {}
-        #: The groups of the earlier batches.
+        #: The groups of the earlier batches, and those of the present one, which its further hosts may join.
         self._ended: list[HostGroup] = []
         self._batch = _Groups()
         #: Outputs are grouped separately over the whole run: they often differ where nothing else does.
@@ -409,7 +413,10 @@ class Merge:
             result.add(document)
 
     def end(self, host: Host, document: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Group a finished host by its result, count its status, and return its report; ``document``: its end."""
+        """Group a finished host by its result, count its status, and return its report.
+
+        ``document``: its last event, ``seconds``: the time of its run, ``batch``: the number of its batch.
+        """
         result = self._results.pop(host.name)
         report = result.report(document, seconds, batch)
         report = report._replace(error=self._mask(report.error))

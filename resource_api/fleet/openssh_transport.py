@@ -142,7 +142,11 @@ class OpensshTransport:
         return process
 
     def _configuration(self, host: Host) -> str:
-        """Return the configuration for ``ssh``, which takes the first value of an option. Raise ``HostUnreachable``."""
+        """Return the configuration file for ``ssh``: our rules, the keys of host and jump hosts, then the user's files.
+
+        Of an option ssh takes the first value, so that no file of the user or the machine can weaken the rules. Raise
+        ``HostUnreachable`` for a missing key.
+        """
         lines = [f"ConnectTimeout {max(1, round(host.connect_timeout))}"]
         lines.append(f"ServerAliveInterval {max(1, round(transport.KEEPALIVE_SECONDS))}")
         lines.append(f"ServerAliveCountMax {transport.KEEPALIVE_COUNT}")
@@ -154,6 +158,7 @@ class OpensshTransport:
         config, *known_hosts = (
             _quoted(str(self._user_files / name)) for name in ("config", "known_hosts", "known_hosts2")
         )
+        # At the end: no variable is sent that these files name, and the known hosts are a default.
         lines += (f"Include {config}", f"Include {_MACHINE}", "SendEnv -*")
         lines.append(f"UserKnownHostsFile {' '.join(known_hosts)}")
         return _RULES + "\n".join(lines) + "\n"

@@ -208,7 +208,11 @@ class Launch:
         return outgoing
 
     def reason(self, code: int | None) -> str:
-        """Return the reason why the stream ended before the job; ``code``: the exit code, None after a signal."""
+        """Return the reason why the stream ended before the job did; ``code``: the exit code, None after a signal.
+
+        It is the last line of standard error, but for sudo's and doas's messages about passwords, which have a remedy
+        of ours.
+        """
         if self.problem:
             return self.problem
         lines = filled_lines(self._error.decode("utf-8", "replace"))

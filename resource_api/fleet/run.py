@@ -118,8 +118,8 @@ def make_rollout(total: int, at_once: int, batches: Sequence[Share] | None, stop
 def decide(plan: Rollout, progress: RunProgress) -> RolloutStep:
     """Return the next step of a run.
 
-    A batch starts when all hosts of the batch before ended; at most ``at_once`` hosts run in parallel. After a stop,
-    running hosts are waited for.
+    A batch starts when all hosts of the batch before ended, and the observer, who is asked by ``ask``, has no reason
+    against it; at most ``at_once`` hosts run in parallel. After a stop, running hosts are waited for.
     """
     running = progress.started - progress.ended
     if reason := _stopped(plan, progress):
@@ -271,7 +271,7 @@ class FleetRun:
     def interrupt(self) -> None:
         """Start no further host; the second time, end hosts after their segment; the third time, abandon them.
 
-        Safe in a signal handler.
+        A segment is the group of operations under way on the host. Safe in a signal handler.
         """
         self._interrupts += 1
 
@@ -289,7 +289,11 @@ class FleetRun:
         return stop
 
     def _loop(self) -> str:
-        """Start hosts, wait for them and begin batches by ``decide``; return the reason of an early stop, or ""."""
+        """Start hosts, wait for them and begin batches until the end; return the reason of an early stop, or "".
+
+        ``decide`` chooses each step by the progress alone, and this loop carries it out, an interrupt of the user
+        first.
+        """
         self._begin_batch(1)
         while not (decision := decide(self._plan, self._progress)).finished:
             if self._interrupts > self._handled:
@@ -430,7 +434,10 @@ class FleetRun:
                 self._connections.abandon(name)
 
     def _finish(self, error: str) -> None:
-        """Report the hosts that were not started, with ``error``, and the last batch; record the end of the run."""
+        """Report the hosts that were not started, with ``error``, and the last batch; record the end of the run.
+
+        The reports are made even if the ledger cannot be written.
+        """
         first = self._progress.started
         untouched = [
             HostReport(name, "untouched", error=error, batch=batch_of(self._plan, number))

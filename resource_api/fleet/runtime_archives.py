@@ -63,7 +63,7 @@ class PythonRuntime(NamedTuple):
     size: int
 
     def document(self) -> dict[str, object]:
-        """Return the runtime as JSON data."""
+        """Return the runtime as JSON data, for its stored description and for output."""
         machine, libc, version = self.platform
         return {
             "digest": self.digest,
@@ -99,7 +99,7 @@ class PythonRuntimes:
         return None
 
     def _archive(self, digest: str) -> bytes:
-        """Return the bytes of a runtime, read once. Raise ``ResourceError``."""
+        """Return the bytes of a runtime, read once for all hosts of a run. Raise ``ResourceError``."""
         if digest not in self._archives:
             path = f"{self._directory}/{digest}.tar.gz"
             try:
@@ -109,7 +109,11 @@ class PythonRuntimes:
         return self._archives[digest]
 
     def add(self, path: str) -> PythonRuntime:
-        """Keep the needed files of an archive as a runtime. Raise ``UsageError`` without a usable one, ``OSError``."""
+        """Keep the needed files of an archive as a runtime for hosts.
+
+        Raise ``UsageError`` for an archive without a Python that hosts can use, ``OSError``. The archive is written
+        before its description, so that ``all`` never returns a runtime that is not there.
+        """
         with _opened(path) as file:
             python, top, platform = _inspect(path, file)
             raw = _packed(file, top)
@@ -138,7 +142,7 @@ def _read(file: Path) -> PythonRuntime:
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    """Yield a file, decompressed if it is an xz file."""
+    """Yield a file, decompressed if it is an xz file; the readers of archives know the other formats."""
     with open(path, "rb") as file:
         start = file.read(len(_XZ))
         file.seek(0)
@@ -190,7 +194,11 @@ def _program(member: Member) -> bytes:
 
 
 def _elf(path: str, header: bytes) -> tuple[str, str]:
-    """Return machine and C library by a program's header, elf(5). Raise ``UsageError`` for any but 64 bits."""
+    """Return machine and C library of a program, from the machine and loader in its header (elf(5)).
+
+    The loader's path, ``/lib/ld-musl-x86_64.so.1``, names the C library. Raise ``UsageError`` for another machine than
+    those of ``_MACHINES``, or one without 64 bits.
+    """
     try:
         # e_machine; e_phoff; e_phentsize and e_phnum; then of each program header p_type, p_offset and p_filesz.
         (kind,) = struct.unpack_from("<H", header, 18)
@@ -210,7 +218,11 @@ def _elf(path: str, header: bytes) -> tuple[str, str]:
 
 
 def _packed(file: BinaryIO, top: str) -> bytes:
-    """Return the files of Python beneath ``top`` that runs need as a gzipped tar, equal for equal files."""
+    """Return the files of Python beneath ``top`` that runs need as a gzipped tar.
+
+    Times and owners of the files are left out, so that equal files give an equal digest, by which hosts recognize a
+    runtime in their caches.
+    """
     stream = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=6, mtime=0) as packed,

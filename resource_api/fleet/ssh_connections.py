@@ -59,8 +59,8 @@ class SshConnections:
     ) -> None:
         """Send ``archives`` to at most ``limit`` hosts at once, fewer if descriptors are limited.
 
-        ``environment``: the variables for ssh, None for this process's. ``runtime`` finds an archive for a host without
-        Python. ``transports``: the values of ``Host.transport`` in use.
+        ``environment``: the variables for ssh, None for this process's. ``runtime`` returns digest and bytes of a
+        Python for the platform of a host without one, or None. ``transports``: the values of ``Host.transport`` in use.
         Raise ``ResourceError`` if the library of a transport is not installed.
         """
         self._archives = archives
@@ -90,7 +90,7 @@ class SshConnections:
     def next_event(self, seconds: float | None) -> HostEvent | None:
         """Return the next event of any host, or None after a timeout in seconds (None: no timeout)."""
         with self._arrived:
-            if self._open:
+            if self._open:  # otherwise no event can come
                 self._arrived.wait_for(lambda: self._events, seconds)
             if not self._events:
                 return None
@@ -110,7 +110,7 @@ class SshConnections:
         self._loop.call_soon_threadsafe(self._cancel, host)
 
     def close(self) -> None:
-        """Abandon the unfinished hosts and end the thread. No events follow."""
+        """Abandon the unfinished hosts and end the thread. No events follow, and a second call does nothing."""
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -186,7 +186,12 @@ class SshConnections:
             gc.collect()
 
     async def _connect(self, host: Host, stream: _HostStream) -> str:
-        """Connect to a host, start our program there, and relay bytes until the host's end; return the error, or ""."""
+        """Connect to a host, start our program there, and relay bytes until the host's end; return the error, or "".
+
+        Standard error is read by a task of its own. If it finds a problem, such as a refused password, it closes the
+        process: this arrives here as ``ConnectionLost``, and the problem is the error. ``stream.process`` is set while
+        bytes can be sent.
+        """
         password = None
         if host.become != "none" and host.become_password is not None:
             password = await self._loop.run_in_executor(None, self._passwords.read, host.become_password)

@@ -136,7 +136,11 @@ def lost(text: str) -> ConnectionLost:
 
 
 def descriptor_limit(connections: int, *, descriptors: int = 2) -> int:
-    """Raise the limit of open files for ``connections`` of ``descriptors`` each; return the number that it allows."""
+    """Raise the limit of open files for ``connections`` of ``descriptors`` each; return the number that it allows.
+
+    The system's hard limit may allow fewer: callers then make that many connections at once, where each further one
+    would fail for lack of descriptors.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = descriptors * connections + _OTHER_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < needed:

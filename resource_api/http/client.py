@@ -46,7 +46,7 @@ _CHUNK: Final = 1 << 16
 
 
 class ServiceUnreachable(Exception):  # noqa: N818 - internal, never shown as an error class
-    """No whole answer; ``sent``: the service may have got the request."""
+    """No whole answer to a request; ``sent``: the service may have got the request."""
 
     def __init__(self, cause: Exception, *, sent: bool) -> None:
         """Keep the reason of a failed exchange in words."""
@@ -92,6 +92,7 @@ class ConnectionPool:
             response = connection.getresponse()
             content = _read_content(response)
             fields = {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
+        # Also after a signal: the rest of an answer would be read as the beginning of the next one.
         except BaseException as error:
             connection.close()
             if isinstance(error, (OSError, HTTPException)):
@@ -130,7 +131,7 @@ class ConnectionPool:
         return connection
 
     def _proxy_headers(self) -> dict[str, str]:
-        """Return the header with the user and the password in the proxy's URL; nothing without a user."""
+        """Return the header with which the proxy admits the user and password in its URL; {} without a user."""
         if self._proxy is None or self._proxy.username is None:
             return {}
         user, password = unquote(self._proxy.username), unquote(self._proxy.password or "")
@@ -194,7 +195,11 @@ class RequestError(ResourceError):
 
 
 def expand(template: str, /, **values: object) -> str:
-    """Return a path with a value for each ``{name}``, quoted as one part (RFC 6570, level 1). Raise ``ValueError``."""
+    """Return a path with a value for each ``{name}``, as one part of the path (RFC 6570, level 1).
+
+    Special characters of a value are quoted, ``/`` too, so that no name can lead to another object. Raise
+    ``ValueError`` for a ``{name}`` without a value.
+    """
 
     def text(match: re.Match[str]) -> str:
         if match[1] not in values:
@@ -235,11 +240,12 @@ class Job(NamedTuple):
         return response.job
 
     def outcome(self, response: Response) -> bool | None:
-        """Return whether a job has succeeded, None while it is not over.
+        """Return whether a job has succeeded, None while it is not over, by an answer about it.
 
         An answer without a status is the finished object, which some services send instead. A Boolean status is true
         when the job is over; it has then failed if the answer has an ``error``.
         """
+        # 202: the service is still at work, whatever the content says.
         if response.status == HTTPStatus.ACCEPTED:
             return None
         body = response.body
@@ -287,7 +293,12 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
 
 
 def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
-    """Return the URL of the page after an answer, or ""; ``position``: its number, or that of the objects before it."""
+    """Return the URL of the page after an answer, or "" after the last one, by the way of ``paging``.
+
+    A cursor or a number replaces its parameter in ``path``, the address of the whole list; otherwise the answer links
+    to the page. ``entries``: the objects of the answer; ``position``: the number of the next page, or of the objects
+    before it, for services that count one of them.
+    """
     value = field_at(response.body, paging.next) if paging.next else None
     if paging.cursor:
         if not paging.next and entries:
@@ -308,9 +319,9 @@ def _follow(url: str, link: str) -> str:
 
 
 def _is_service(url: str) -> bool:
-    """Return whether a service can have this address: valid, and without a user, whose password messages would show.
+    """Return whether a URL can be the address of a service, so that a wrong one fails before the first request.
 
-    A query is refused too, because paths are appended to the address.
+    A user in it is refused, whose password messages would show, and a query, because paths are appended to the address.
     """
     try:
         parts = urlsplit(url)
@@ -347,8 +358,8 @@ class Client:
         """Send nothing yet. ``token`` is sent as ``Authorization: Bearer``, as secret as a header in ``Sensitive``.
 
         ``timeout`` is in seconds for one request, ``retries`` how often one is repeated, ``ca_file`` the authorities
-        that may sign the service's certificate. Raise ``ResourceError`` for another URL than http or https, one with
-        a user or a query, and for a header that cannot be sent.
+        that may sign the service's certificate. Raise ``ResourceError`` for another URL than http or https, one with a
+        user or a query, and for a header that cannot be sent.
         """
         if not _is_service(url):
             raise ResourceError("the address of a service is a URL of http or https without user, password and query")
@@ -415,7 +426,8 @@ class Client:
         """Send a request and return its answer: 2xx, or a status in ``allow``.
 
         ``path`` may also be a URL of this service, as answers contain them. ``body`` is sent as JSON, with the secrets
-        in it; bytes are sent as they are. ``repeat``: sending it twice does no harm, in spite of its method.
+        in it; bytes are sent as they are. ``repeat``: sending it twice does no harm, in spite of its method. Under noop
+        a request that would change something is only logged, and its answer is an empty 204.
         """
         context = current.get()
         url = self._absolute(path, query)
@@ -455,9 +467,10 @@ class Client:
         raise self._error(response)
 
     def items(self, path: str, paging: Paging | None = None) -> Iterator[dict[str, object]]:
-        """Yield the objects of a list, page by page, as they are needed; ``paging``: the service's division of lists.
+        """Yield the objects of a list, page by page, as they are needed; ``paging``: how the service divides it.
 
-        Raise ``ResourceError`` for an answer that is no list of objects, and for pages that never end.
+        None: the list is the answer, and the header ``Link`` leads on. Raise ``ResourceError`` for an answer that is no
+        list of objects, and for pages that never end.
         """
         paging = paging or Paging()
         count, before, urls = 0, None, set[str]()
@@ -496,6 +509,7 @@ class Client:
         gone = _GONE if response.request.startswith("DELETE ") else ()
         answer, url = response, _follow(response.url, location)
         while time.monotonic() < end:
+            # The pause before the first question, too: a job is hardly over at once.
             self._wait(_pause(answer, pause), url, answer)
             pause = min(pause * 2, _LONGEST_JOB_PAUSE)
             answer = self.request("GET", url, allow=(HTTPStatus.SEE_OTHER, *gone))
@@ -527,9 +541,11 @@ class Client:
         return f"{url}{'&' if parts.query else '?'}{urlencode(query, doseq=True)}"
 
     def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, bool]:
-        """Return one answer, and whether the request may have arrived; one that has not may always be sent again.
+        """Send a request once; return the answer, and whether the request may have arrived.
 
-        Without an answer its status is 0, and its text the reason. Raise ``RequestError`` for one that is too large.
+        One that has not may always be sent again, any other only if it does no harm. Without an answer the status is 0
+        and the text is the reason, so that the caller decides about both in one way. Raise ``RequestError`` for an
+        answer that is too large.
         """
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)
@@ -557,7 +573,11 @@ class Client:
         return RequestError(f"{response.request}: {message}", response.status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
-        """Wait before another request. Raise ``RequestError`` for an interrupt, and if it is too long for the call."""
+        """Wait before the next request to ``url``, because the service is busy or a job is not over.
+
+        ``response``: the last answer, for the message. Raise ``RequestError`` for an interrupt, and at once if the wait
+        would pass the time limit of the provider's call, or is longer than a run should stand still.
+        """
         context = current.get()
         late = context is not None and context.deadline is not None and time.monotonic() + seconds > context.deadline
         if late or seconds > _LONGEST_PAUSE:

@@ -40,7 +40,10 @@ class Response(NamedTuple):
 
     @property
     def body(self) -> object:
-        """The JSON in it, None if it is empty. Raise ``ResourceError`` for other text; a byte order mark is ignored."""
+        """The JSON in it, None if it is empty. Raise ``ResourceError`` for other text, without quoting it.
+
+        A byte order mark is ignored (RFC 8259).
+        """
         text = self.text.removeprefix("\ufeff")
         if not text.strip():
             return None
@@ -51,7 +54,7 @@ class Response(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its text for people: the messages in its JSON, the title of a page, or the text as it is.
+        """Its text for people, for error messages: the messages in its JSON, the title of a page, or the text as it is.
 
         >>> Response(422, text='{"message": "not valid", "errors": [{"field": "name", "code": "taken"}]}').words
         'not valid: field: name, code: taken'
@@ -106,7 +109,10 @@ def _fault(error: Exception) -> str:
 
 
 def _message_text(value: object) -> str:
-    """Return the text of an answer's JSON: of the members known to hold messages, or else all as ``key: text``."""
+    """Return the readable text of an answer's JSON, for an error message: the members known to hold messages.
+
+    These are ``_MESSAGES``, joined by colons; an object that has none of them gives all its members as ``key: text``.
+    """
     if isinstance(value, dict):
         # Each member's text is computed once: the time for nested objects would double with each level.
         texts = {key: _message_text(member) for key, member in value.items()}
@@ -150,7 +156,7 @@ def with_field(value: dict[str, object], path: str, field: object) -> dict[str, 
 
 
 def without_field(value: dict[str, object], path: str) -> dict[str, object]:
-    """Return a copy of an object without the field at ``path``."""
+    """Return a copy of an object without the field at ``path``, as in ``meta.name``; a missing field is no error."""
     first, _, rest = path.partition(".")
     if not rest or path in value:
         return {name: field for name, field in value.items() if name != path}

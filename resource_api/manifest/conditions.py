@@ -108,8 +108,8 @@ def parse_test(value: object) -> Test:
 def test_failure(test: Test, value: object, name: str) -> str:
     """Return the reason that the value of an attribute fails a test, or "".
 
-    None, an attribute without a value, passes only a test that accepts null. Raise ``ConditionError`` for a value of a
-    kind that the test does not accept.
+    None, an attribute without a value, passes only a test that accepts null, and is no error: rows of resources differ
+    in their attributes. Raise ``ConditionError`` for a value of a kind that the test does not accept.
     """
     try:
         return test(value, name)
@@ -147,7 +147,7 @@ def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolv
     """Return why the value at a path fails its test, at ``keys`` in the condition, or "".
 
     A missing fact or output of a stack only fails the test, since machines and stacks differ; any other missing value
-    is a mistake. Raise ``ConditionError``.
+    is a mistake: a misspelt input would otherwise switch resources off. Raise ``ConditionError`` with ``keys``.
     """
     name = str(path)[2:-1]
     try:
@@ -164,7 +164,10 @@ def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolv
 
 
 def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
-    """Return the value of a path and "", or ``_MISSING`` and why; raise ``ValueError`` for an undeclared first name."""
+    """Return the value of a path and ""; if there is none, ``_MISSING`` and a message, for ``exists``.
+
+    Raise ``ValueError`` if its first name must be declared and is not: a misspelt input is not just missing.
+    """
     # The keys of ``inputs.a[inputs.b]`` come from values, which may be unknown (None) or secret.
     chosen, secret = expression.with_choices(path, resolve)
     if chosen is None or secret:
@@ -213,7 +216,10 @@ def _equals(value: object, expected: object) -> bool:
 
 
 def _compare(value: object, bound: Any, name: str) -> int:
-    """Return -1, 0, 1 for a value below, at, above ``bound``: numbers, or texts of dotted ones; raise for others."""
+    """Return -1, 0, 1 for a value below, at, above ``bound``: numbers, or versions such as ``22.04``, part by part.
+
+    Raise ``ConditionError`` for a value without an order, called ``name`` in the message.
+    """
     if type(value) in _NUMBERS and type(bound) in _NUMBERS:
         return int(value > bound) - int(value < bound)
     _equals(value, bound)  # raises for text against a number
@@ -308,7 +314,11 @@ class _Parser:
         self.violations.append(Violation(path, message, hint))
 
     def condition(self, path: KeyPath, value: object) -> Condition:
-        """Return the condition at ``path``; collect its violations. An invalid part becomes one that never holds."""
+        """Return the condition at ``path``; collect its violations. An invalid part becomes one that never holds.
+
+        Parsing goes on behind a violation, so that all of them are reported. ``uses_each``: judged for each element of
+        ``for_each``.
+        """
         if type(value) is bool:
             return TRUE if value else _FALSE
         if type(value) is dict and value:
@@ -336,7 +346,11 @@ class _Parser:
         return Condition(partial(_judge_flag, parts[0]), parts[0].root == "each")
 
     def _member(self, path: KeyPath, key: str, value: object) -> Condition:
-        """Parse a member of a condition: ``not``, ``any``, or a path and its test. A wrong one never holds."""
+        """Parse one key of a condition: ``not``, ``any``, or a path such as ``facts.os.family``.
+
+        ``value``: the condition, the list of conditions, or the test of the path. An invalid one is reported, and never
+        holds.
+        """
         if key == "not":
             inner = self.condition(path, value)
             negated = "the condition under not holds"
@@ -377,7 +391,11 @@ class _Parser:
             self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", suggestion(target.keys[0], ELEMENT_KEYS))
 
     def test(self, path: KeyPath, value: object) -> Test:
-        """Parse a test: a scalar, a list of such, or a mapping of operators. One with a violation is never called."""
+        """Parse the test at ``path``: a scalar to equal, a list of such, or a mapping of operators that all accept it.
+
+        Violations are collected; a test with one is never called. A returned test takes the value, and its name for the
+        reason.
+        """
         if type(value) is list:
             for number, item in enumerate(value):
                 self._check_scalar((*path, number), item)

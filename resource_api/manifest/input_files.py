@@ -90,7 +90,11 @@ class ValueSource(NamedTuple):
         raise ValueError(msg)
 
     def read(self) -> str:
-        """Return the text without the last line end. Raise ``ValueError`` with a reason, but no part of the value."""
+        """Return the text of the source without the last line end, which editors and programs add.
+
+        Raise ``ValueError`` with the name and the reason, but without the value or a program's output, which may be
+        secret.
+        """
         try:
             raw = self._content()
             if len(raw) <= MAX_BYTES:
@@ -198,7 +202,10 @@ class InputFiles:
             raise without_text(error) from None
 
     def decrypt(self, raw: bytes, path: str) -> bytes:
-        """Return a file's content, decrypted in memory. Raise ``UsageError`` without a key, or ``ManifestError``."""
+        """Return the content of a file that is encrypted with age, decrypted in memory.
+
+        Raise ``UsageError`` without a key, and ``ManifestError`` for a wrong one or a file that is not encrypted.
+        """
         if self._identities is None:
             raise UsageError(f"{path} is encrypted; name its key with --inputs-key age:PATH or RESOURCE_API_INPUTS_KEY")
         try:
@@ -209,7 +216,11 @@ class InputFiles:
             raise manifest_error(path, (0, 0), "inputs", message) from error
 
     def values(self, path: str) -> dict[str, LocatedValue]:
-        """Return the values of a file of inputs by name, after the check of its programs. Raise ``UsageError``."""
+        """Return the values of a file of inputs by name, after the check of its programs.
+
+        Sources are not read yet. Raise ``UsageError`` for an unreadable file, and as ``parse`` and ``check_programs``
+        do.
+        """
         with errors_as(UsageError, OSError, f"cannot read {path}: "), open(path, "rb") as file:
             raw = file.read(MAX_BYTES + 1)
         values = located_values(self.parse(raw, path))

@@ -72,9 +72,9 @@ def input_values(
 ) -> tuple[dict[str, Any], list[Problem]]:
     """Return the values of the declared inputs by name, ``UNKNOWN`` for an invalid one, and all problems.
 
-    ``arguments``: values by name, from the command line, files or the environment. ``contents`` makes assets and
-    archives, or None to keep their descriptions. Raise ``UsageError`` for a secret on the command line, which other
-    users can read.
+    So compiling goes on and finds problems elsewhere, too. ``arguments``: values by name, from the command line, files
+    or the environment. ``contents`` makes assets and archives, or None to keep their descriptions. Raise ``UsageError``
+    for a secret on the command line, which other users can read.
     """
     values: dict[str, Any] = {}
     problems = list(_unknown_inputs(manifest, arguments))

@@ -39,8 +39,8 @@ _NO_PARTS: Final[dict[str | int, tuple[Position, Node]]] = {}
 def read(text: bytes, file: str) -> Document:
     """Return the document of a JSON text; ``file`` is its name in problems, positions are computed when needed.
 
-    Raise ``ManifestError`` with every problem: invalid JSON, duplicate keys, exceeded limits, invalid characters or
-    numbers.
+    Most texts are valid and need none. Raise ``ManifestError`` with every problem: invalid JSON, duplicate keys,
+    exceeded limits, invalid characters or numbers.
     """
     decoded = document.decode(text, file)
     try:
@@ -121,7 +121,10 @@ def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
 
 
 def _other_problems(text: str, file: str) -> Iterator[Problem]:
-    """Yield the problems other than syntax, such as repeated keys, of ``text`` up to the first syntax error."""
+    """Yield the problems other than syntax, such as repeated keys, of ``text`` up to the first syntax error.
+
+    The tokens have positions, which the library's data has not.
+    """
     position_of = _positions(text)
     # The open collections: an object's keys so far with their positions, or None for an array.
     opened: list[dict[str, Position] | None] = []

@@ -132,7 +132,7 @@ def _tag(path: Path, value: Any) -> Iterator[Violation]:
 
 
 def _one_of(words: tuple[str, ...]) -> Check:
-    """Return the check of a value that must be one of ``words``."""
+    """Return the check of a value that must be one of ``words``; the nearest of them is the hint for another."""
 
     def check(path: Path, value: object) -> Iterator[Violation]:
         if value not in words:
@@ -167,7 +167,7 @@ def _number_hint(value: object) -> str:
 
 
 def _timeout(path: Path, value: object) -> Iterator[Violation]:
-    """Check ``timeout``: seconds, or seconds by operation."""
+    """Check ``timeout``: seconds for one change, or a mapping of operation → seconds."""
     if type(value) is not dict:
         yield from _seconds(path, value)
         return
@@ -176,7 +176,7 @@ def _timeout(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _lifecycle(path: Path, value: object) -> Iterator[Violation]:
-    """Check ``lifecycle`` and each of its options."""
+    """Check ``lifecycle`` and each of its options, of which ``_LIFECYCLE`` has the checks; report unknown ones."""
     if type(value) is not dict:
         yield Violation(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
         return

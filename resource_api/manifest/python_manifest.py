@@ -406,10 +406,10 @@ class ManifestApi:
     def resource(
         self, type_name: str, title: str, attributes: Mapping[str, object] | None = None, **more: object
     ) -> DeclaredResource:
-        """Declare a resource; keywords are attributes or metaparameters.
+        """Declare a resource; keywords are attributes or metaparameters. Return it, for relationships and attributes.
 
-        Raises ``ManifestError`` for a second resource of the same name, and ``TypeError`` for a type or a title that
-        is no text; numbers and paths may be titles.
+        Raises ``ManifestError`` for a second resource of the same name, and ``TypeError`` for a type or a title that is
+        no text; numbers and paths may be titles.
         """
         _check_type_name(type_name)
         reference = Reference(uncapitalize_type(type_name), _title(type_name, title))
@@ -468,8 +468,8 @@ class ManifestApi:
     def text(self, template: str, *values: object) -> PendingValue | Sensitive[PendingValue]:
         """Return ``template`` with ``{0}``, ``{1}``, ... replaced by values, pending or not.
 
-        The result is sensitive if one of the values is. Raises ``ValueError`` for other fields, and for values that are
-        no texts: null, lists and mappings.
+        Python's own formatting would need the values now. The result is sensitive if one of the values is. Raises
+        ``ValueError`` for other fields, and for values that are no texts: null, lists and mappings.
         """
         parts: list[str | ExpressionPath] = []
         secret = False
@@ -629,7 +629,10 @@ def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
 
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
-    """Split the template of ``m.text`` into literal texts, each with the number of the value after it, or None."""
+    """Split the template of ``m.text`` into literal texts, each with the number of the value after it, or None.
+
+    Raise ``ValueError`` for fields such as ``{name}`` or ``{0:>5}``: an unknown value has no format.
+    """
     fields: list[tuple[str, int | None]] = []
     for literal, field, spec, conversion in Formatter().parse(template):
         if field is None:

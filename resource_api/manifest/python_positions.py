@@ -96,7 +96,7 @@ def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Posi
     """Return the positions of a Python manifest's declarations, in the form of the other readers.
 
     ``calls``: section → key → the call that declared it. Constants have their position in ``raw``, everything else
-    ``top``.
+    ``top``. A section may have both, such as ``values``.
     """
     source = _Source(raw)
     sections: Children = source.constants()
@@ -121,7 +121,7 @@ def literal_section(raw: bytes, file: str, constant: str) -> Document:
 
 
 class _Source:
-    """The parsed text of one file."""
+    """The parsed text of one Python file, for the positions of its parts."""
 
     def __init__(self, raw: bytes) -> None:
         """Parse the manifest; a wrong one has no positions, since its error is reported by its execution."""

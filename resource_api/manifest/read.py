@@ -107,7 +107,7 @@ def read_providers(path: str) -> Manifest:
     It maps names to entries, or has the section ``providers`` beside ``inputs`` and ``values``.
     """
     loader = _load(path)
-    for pending in loader.pending:  # names in the file choose it, before there are inputs for a condition
+    for pending in loader.pending:  # a command chooses an entry by its name, before there are inputs for a condition
         loader.report(pending.source, ("include", pending.number, "when"), "a file of providers has no conditions")
     documents, problems = loader.documents, loader.problems
     if not problems:
@@ -142,8 +142,8 @@ def load_documents(
 ) -> tuple[list[Document], list[Problem]]:
     """Read ``path`` and every file that it may include, whatever the conditions: another machine may evaluate these.
 
-    Return the readable documents, included ones before their includer, and the problems. Raise ``UsageError`` for a
-    suffix without a reader.
+    Return the readable documents, included ones before their includer, and the problems, which the caller may raise.
+    Raise ``UsageError`` for a suffix without a reader.
     """
     loader = _load(path, python, open_code)
     loader.resolve(lambda _documents, _when: "")  # every condition holds
@@ -161,7 +161,10 @@ def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
 
 
 def _load(path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None) -> _Loader:
-    """Read ``path`` and the files that it includes without conditions; return the loader, for the other files."""
+    """Read ``path`` and the files that it includes without conditions; return the loader, for the other files.
+
+    Raise ``UsageError`` with advice for a suffix without a reader, mostly a directory or a misspelt name.
+    """
     readers = {**READERS, **({".py": python} if python is not None else {})}
     if _suffix(path) not in readers:
         ends = ", ".join(readers)
@@ -180,7 +183,10 @@ def manifest_names(directory: str) -> list[str]:
 
 
 def nearest_file(path: str, written: str) -> str:
-    """Return the hint on an unreadable file: the nearest name, in the form of ``written``, or the manifests there."""
+    """Return the hint on an unreadable manifest: the nearest name, in the form of the user's ``written`` one, or "".
+
+    For a directory it has the manifests in it. ``path`` is the same name as the process can open it.
+    """
     root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
         names = manifest_names(root or ".")
@@ -200,8 +206,8 @@ def _open(path: str) -> int:
 def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes, tuple[int, int]]:
     """Return the bytes of a regular file, and its device and inode, which identify it under any name.
 
-    At most one byte more than the limit is read, so that the parser refuses a larger file. Raise ``OSError``, or
-    ``ValueError`` with the reason.
+    At most one byte more than the limit is read, so that the parser refuses a larger file; a named pipe or a device
+    would never end. Raise ``OSError``, or ``ValueError`` with the reason.
     """
     descriptor = open_file(path)
     try:
@@ -289,7 +295,7 @@ class _Loader:
         """Read the files of ``include`` whose conditions hold, and those that they include; return the others.
 
         ``judge`` returns why a condition does not hold with the documents so far, or "". An invalid condition is
-        reported.
+        reported at its entry.
         """
         skipped = []
         while self.pending:  # a file that is read may add more
@@ -337,7 +343,11 @@ class _Loader:
         return ""
 
     def add(self, source: Document, root: str, depth: int, files: list[_File]) -> None:
-        """Add a parsed file to ``files``, read its includes beneath ``root``, and keep conditional ones ``pending``."""
+        """Add a parsed file to ``files``, and read its includes, beneath the directory ``root``.
+
+        An entry with a condition has an empty list at its position, so that its file keeps the place in the order, and
+        waits in ``pending``. ``depth``: the number of files that include each other above this one.
+        """
         names = source.data.get("include") if type(source.data) is dict else None
         if names is not None and type(names) is not list:
             self.report(source, ("include",), "include must be a list of files", "write include: [other.yaml]")
@@ -436,7 +446,11 @@ class _Copier:
         self.problems: list[Problem] = []
 
     def copy(self, value: object, path: tuple[str, ...]) -> Any:
-        """Copy a value at the keys ``path``; one beyond a limit, such as a list in itself, is reported: None."""
+        """Copy a value as plain dictionaries, lists and scalars; ``path`` has the keys above it.
+
+        A value beyond a limit, such as a list that contains itself, is reported and becomes None. The size is counted
+        as for a file, before it can fill the memory.
+        """
         self._weight += document.NODE_WEIGHT
         if not isinstance(value, (list, tuple, Mapping)):
             return self._scalar(value, path)

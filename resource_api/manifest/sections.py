@@ -418,7 +418,11 @@ class ManifestBuilder:
         return {"when": False, **valid} if is_uncertain else valid
 
     def _report_metaparameters(self, path: Path, meta: dict[str, Any], resource: Reference | str) -> set[str]:
-        """Report the invalid ones of a resource's metaparameters, and return their names."""
+        """Report the invalid ones of a resource's metaparameters, and return their names.
+
+        A value with expressions is checked by a later stage, once it is known. ``resource``: the reference, for
+        messages, or "" for the defaults of a type.
+        """
         invalid: set[str] = set()
         has_elements = "for_each" in meta
         if has_elements and self._source.file.endswith(".py"):
@@ -440,8 +444,9 @@ class ManifestBuilder:
     def _add_resource(self, key: str, body: Any, meta_defaults: dict[str, dict[str, Any]]) -> None:
         """Add the declaration of one resource, or report its problem.
 
-        ``meta_defaults``: type → its defaults of metaparameters. The type of an invalid declaration is incomplete, so
-        that references to its resources are not reported as unknown.
+        ``body``: its attributes and metaparameters; ``meta_defaults``: type → its defaults of metaparameters, which the
+        resource's own ones precede. The type of an invalid declaration is incomplete, so that references to its
+        resources are not reported as unknown.
         """
         path = ("resources", key)
         resource = self._reference(path, key, body)
@@ -482,7 +487,11 @@ class ManifestBuilder:
         self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
     def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
-        """Return the reference ``key``, or report it. ``body``: its value, for the hint if YAML has misread both."""
+        """Return the reference ``key``, such as ``File[/etc/motd]``, or report an invalid one and return None.
+
+        ``body``: its value, for the hint: YAML may have divided a reference with ``: `` in its title into a key and a
+        value.
+        """
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
         # Ten thousand references have a few types: one that was accepted before needs no check.

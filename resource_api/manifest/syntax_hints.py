@@ -170,7 +170,10 @@ def _deeper(failure: Failure, line_before: int) -> Advice | None:
 
 
 def _no_key(failure: Failure) -> Advice | None:
-    """Explain a line that is no key; None where the parser's own message is the better one."""
+    """Explain a line that is no key: text behind a quoted value, Puppet's syntax, or a wrong indentation.
+
+    Return None where the parser's own message is the better one.
+    """
     line = failure.line(failure.position[0])
     before = line[: failure.position[1] - 1].rstrip()
     if before:

@@ -42,7 +42,7 @@ _MAX_PROBLEMS: Final = 100
 
 
 class _PositionedError(Exception):
-    """A problem at a mark."""
+    """A problem at a mark, the parser's position in the text."""
 
     def __init__(self, mark: Mark, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ def read(text: bytes, file: str) -> Document:
     """Return the data of one YAML document; ``None`` for an empty text.
 
     Raises ``ManifestError`` for a text that is not YAML 1.2 core, repeats a key or exceeds a limit: with every problem
-    up to the first one of syntax, at most a hundred.
+    up to the first one of syntax, at most a hundred. Beyond a limit the text is not read a second time.
     """
     decoded = document.decode(text, file)
     directive = _TAG_DIRECTIVE.search(decoded) if "%TAG" in decoded else None
@@ -115,7 +115,7 @@ def _scalar(event: Any) -> Any:
 
 
 class _Builder:
-    """Builds the data of one document, and keeps the marks of the keys of its sections."""
+    """Builds the data of one document, up to a first problem, and keeps the marks of the keys of its sections."""
 
     def __init__(self, text: bytes) -> None:
         """Parse by libyaml's events, which keep positions and never build objects of other classes."""
@@ -194,7 +194,7 @@ class _Builder:
         return self._mapping(depth, marks)
 
     def _sequence(self, depth: int) -> list[Any]:
-        """Read the rest of a list; scalars, most of its items, without a call of ``_node``."""
+        """Read the rest of a list; scalars, most of its items, without a call of ``_node``, which saves time."""
         get, node = self._get, self._node
         data: list[Any] = []
         while type(event := get()) is not SequenceEndEvent:
@@ -221,6 +221,7 @@ class _Builder:
             if marks is not None:
                 marks[key] = event.start_mark
             elif depth == 1:
+                # the marks of the mapping under this key will be those of a section
                 self._section = key
             event = get()
             if type(event) is ScalarEvent and event.tag is event.anchor is None:
@@ -254,7 +255,11 @@ class _Builder:
         return value
 
     def _alias(self, event: Any, depth: int) -> Any:
-        """Return the value of an alias's anchor; refuse an unknown one, a cycle, and an expansion beyond the limits."""
+        """Return the value of an alias's anchor.
+
+        Raise ``_PositionedError`` for an unknown anchor, for an alias within its own value, and if aliases of aliases
+        make the data too deep or, exponentially, too large.
+        """
         # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
             raise _MisreadError(event.start_mark, "syntax", "no anchor of this name stands before this alias")
@@ -363,7 +368,7 @@ class _ProblemCollector(_Builder):
             return _REFUSED
 
     def _sequence(self, depth: int) -> list[Any]:
-        """Read a list only for its problems; its value is not used."""
+        """Read a list only for its problems; its value is not used, as the manifest is refused."""
         while type(event := self._get()) is not SequenceEndEvent:
             self._node(event, depth)
         return []
@@ -395,7 +400,7 @@ class _ProblemCollector(_Builder):
 
 
 class _Index:
-    """Walks a text and records the position of everything in it."""
+    """Walks a text once more when a problem needs a position, and records the position of everything in it."""
 
     def __init__(self, text: bytes) -> None:
         self._get: Callable[[], Any] = CParser(text).get_event
@@ -423,7 +428,7 @@ class _Index:
         return node
 
     def _sequence(self, node: Node) -> None:
-        """Read the rest of a list, and add the positions of its items to the children of ``node``."""
+        """Read the rest of a list, and add the positions of its items to the children of ``node``, by number."""
         while type(event := self._get()) is not SequenceEndEvent:
             item = self._node(event)
             node.children[len(node.children)] = item.position, item

@@ -34,7 +34,11 @@ _TAGS: Final = {CORE + "null": type(None), CORE + "bool": bool, CORE + "int": in
 
 
 def plain(text: str) -> Any:
-    """Return the value of an unquoted scalar by its spelling. Raise ``ValueError``, for users, for one beyond JSON."""
+    """Return the value of an unquoted scalar: null, Boolean or number by its spelling, otherwise text.
+
+    Raise ``ValueError``, with a message for users, beyond JSON: for integers of more than 64 bits, infinity,
+    not-a-number.
+    """
     if text in WORDS:
         return WORDS[text]
     if text[0] not in NUMERIC:

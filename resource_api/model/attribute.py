@@ -170,7 +170,7 @@ class AttributeSet:
         return self.spelt.get(name, name)
 
     def attribute_spelt(self, written: str) -> str:
-        """Return the attribute that a manifest means by a name; a name that it has in no attribute stays."""
+        """Return the attribute that a manifest means by a name, ``tag`` for ``tag_``; any other name stays."""
         return written[:-1] if written[-1:] == "_" and written[:-1] in self.spelt else written
 
     def renamed(self, values: Mapping[str, object]) -> dict[str, Any]:

@@ -76,7 +76,11 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
     def __init__(
         self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool], interrupted: Callable[[], bool]
     ) -> None:
-        """Store ``changes``; ``blocked``: whether a name's prerequisite failed, ``interrupted``: whether the run is."""
+        """Store ``changes``; ``blocked`` and ``interrupted`` are called for each name when iteration reaches it.
+
+        ``blocked`` returns whether a prerequisite of the name has failed in this call, ``interrupted`` whether the user
+        has interrupted the run: no further change is then begun.
+        """
         self.offered = changes
         self.blocked = blocked
         #: The names that the provider has read from this mapping; it cannot have begun to change others.
@@ -160,7 +164,11 @@ def _kind(before: object, after: object) -> str:
 def nested_differences(
     is_: object, should: object, path: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield (path, kind) for each part of two hashes or arrays that differs; no values, because they may be secret."""
+    """Yield (path, kind) for each part of two hashes or arrays that differs; no values, because they may be secret.
+
+    A plan's JSON lists these paths beside the two whole values. Nothing is yielded for two scalars, which have no
+    parts; ``path`` is where the recursion has come to.
+    """
     if any(isinstance(is_, kind) and isinstance(should, kind) for kind in (dict, list)):
         for key, before, after in _member_pairs(is_, should, _NOTHING):
             yield from nested_differences(before, after, (*path, key))
@@ -180,7 +188,7 @@ def _member_pairs(is_: Any, should: Any, missing: object) -> Iterator[tuple[Any,
 def nested_parts(difference: Difference) -> list[Difference]:
     """Return the differences of the parts of two values, each named by its path: a plan or a log line shows only these.
 
-    Any other difference is returned whole, and so is one that its provider explains.
+    A difference of two values that are not compared part by part, or one that its provider explains, is returned whole.
     """
     name, is_, should, message, *_ = difference
     if message or not _is_nested(is_, should):
@@ -239,8 +247,8 @@ def state_differences(
 ) -> list[Difference]:
     """Return each difference between two states of a resource, as a provider reports them for the log.
 
-    There are none unless it exists in both. Parameters are no part of a state. ``get`` returns no ``write_only``
-    values: of these the attributes in ``hidden`` are different.
+    There are none unless it exists in both: a creation or a removal is one line. Parameters are no part of a state.
+    ``get`` returns no ``write_only`` values: of these the attributes in ``hidden`` are different.
     """
     if is_ is None or not exists(is_) or not exists(should):
         return []
@@ -273,6 +281,7 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
     if isinstance(is_, Sensitive):
         return f"{verb} <sensitive>"
     parts = nested_parts(Difference(attribute, is_, should))
+    # A difference that is returned whole has the attribute's own name.
     if 0 < len(parts) <= _FEW and parts[0].attribute != attribute:
         return "; ".join(describe_difference(definition, part, colon=colon) for part in parts)
     if is_text_change(difference):
@@ -295,7 +304,11 @@ def is_text_change(difference: Difference) -> bool:
 
 
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
-    """Return a difference that is too large for one line of the log, which shows it cut or as a diff; else None."""
+    """Return a difference that is too large for one line of the log; else None.
+
+    Its values are long, or a text of several lines: the log event carries them, to be shown cut or as a diff. One that
+    is secret, or that a provider's message describes, is never too large.
+    """
     is_, should = difference.is_, difference.should
     large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (is_, should))
     if difference.message or not (large or is_text_change(difference)):

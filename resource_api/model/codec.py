@@ -103,6 +103,7 @@ def plain(value: object, around: tuple[int, ...] = ()) -> Any:
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, str):
+        # A subclass may have a ``__str__`` of its own.
         return str.__str__(value)
     if isinstance(value, (Sensitive, Sealed)):
         return "<sensitive>"

@@ -158,7 +158,10 @@ def element_origin(key: object, index: int) -> str:
 
 
 class Element(NamedTuple):
-    """One element of the collection of ``for_each``: its key or ``MISSING``, its value, its number from 0."""
+    """One element of the collection of ``for_each``: its key, its value, its number from 0.
+
+    ``key`` is ``MISSING`` for an element of a list that is neither a text nor a number.
+    """
 
     key: Any
     value: object
@@ -316,6 +319,7 @@ class Manifest(NamedTuple):
     @property
     def sha256(self) -> str:
         """The SHA-256 of the file's bytes, or of several files' digests, by which a saved plan names the manifest."""
+        # Here, because ``hashlib`` takes long to load, and few runs save a plan.
         from hashlib import sha256
 
         digests = [sha256(document.raw).hexdigest() for document in self.documents]
@@ -335,7 +339,11 @@ class Manifest(NamedTuple):
         return DocumentPath(best, part).place() if best else FilePosition(self.file)
 
     def _attribute_place(self, declared: Declaration, attribute: str, inner: tuple[str | int, ...]) -> FilePosition:
-        """Return the position of an attribute, or keys ``inner`` below it; in ``defaults`` if it is only there."""
+        """Return the position of an attribute, or keys ``inner`` below it; in ``defaults`` if it is only there.
+
+        ``attribute`` may be a place in it, ``rules[0].port``, of which it is the nearest part that exists, or a
+        metaparameter.
+        """
         if attribute in METAPARAMETERS and attribute not in declared.meta:
             spelt = f"{attribute}_"  # an attribute that is called like a metaparameter
             if spelt in declared.attributes or spelt in self.defaults_of(declared):
@@ -354,7 +362,8 @@ class Manifest(NamedTuple):
     def inherits(self, declared: Declaration, attribute: str) -> bool:
         """Return whether a declaration has an attribute or metaparameter from its file's ``defaults`` alone.
 
-        The resources of a component may have a metaparameter from the component instead.
+        Then a message has the position in ``defaults``. The resources of a component may have a metaparameter from the
+        component instead.
         """
         if attribute in declared.meta:
             return not (declared.parent or declared.states(attribute))

@@ -167,12 +167,14 @@ class CacheRequest(NamedTuple):
 def to_options(arguments: Mapping[str, object], **internal: Any) -> Options:
     """Return the options of a run from a user's keyword arguments, and from ``internal`` ones of the runtime.
 
-    Raise ``TypeError`` for an argument that does not exist or is the runtime's, ``UsageError`` for a wrong value.
+    A user must not set the latter, such as ``destroy`` or ``saved``. Raise ``TypeError`` for an argument that does not
+    exist or is the runtime's, ``UsageError`` for a wrong value.
     """
     allowed = set(Options._fields) - {*internal, *INTERNAL}
     if unknown := next((name for name in arguments if name not in allowed), ""):
         msg = f"there is no option '{unknown}' here"
         if unknown not in Options._fields:
+            # A field of ``Options`` that is not allowed is spelt correctly: no suggestion.
             msg += hint(unknown, allowed)
         raise TypeError(msg)
     values = {name: _checked(name, value) for name, value in arguments.items()}

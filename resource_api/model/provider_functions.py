@@ -69,9 +69,11 @@ class ProviderFunctions(NamedTuple):
 
 
 def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, object] | None = None) -> Name:
-    """Return the canonical name of a resource from its title, converted to data types; ``namevars`` take precedence.
+    """Return the canonical name of a resource from its title, where ``namevars`` take precedence.
 
-    Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
+    A command has a title, and namevars as ``ATTR=VALUE``; records and rows are found by canonical names. Namevars in
+    the title are text, and are converted to their data types. Raise ``ValueError`` where a namevar is missing, or has a
+    value that its data type does not accept. ``functions``: those of the type's provider.
     """
     definition, namevars = functions.definition, namevars or {}
     captured = definition.namevars_from_title(title) if len(namevars) < len(definition.namevars) else {}
@@ -154,16 +156,16 @@ class PlannerQueries(Protocol):
     def functions(self, instance: str, /) -> ProviderFunctions:
         """Return the pure functions of a provider instance, and its type.
 
-        4. They answer from their arguments alone; calling them is no question about the world.
-
-        Raises ``DefinitionError`` if the type or its provider cannot be loaded.
+        The planner canonicalizes, compares and predicts values with them. Obligation 4: they answer from their
+        arguments alone; calling them is no question about the world. Raises ``DefinitionError`` if the type or its
+        provider cannot be loaded.
         """
 
     def observation(self, entry: Entry, /) -> Observation:
         """Return the result of reading a resource.
 
-        5. Everything that is asked for has been read before planning starts, in one batch per type, except for
-        instances that were not ready then: ``readiness`` reads for those.
+        Obligation 5: everything that is asked for has been read before planning starts, in one batch per type, except
+        for instances that were not ready then: ``readiness`` reads for those.
         """
 
     def due(self, entry: Entry, should: Mapping[str, object], /) -> Due:
@@ -182,7 +184,6 @@ class PlannerQueries(Protocol):
     def call(self, call: FunctionCall, inputs: Mapping[str, object], /) -> Any:
         """Return the result of a provider's function, called from an expression.
 
-        8. A function reads and changes nothing; one call with the same inputs is made at most once in a run.
-
+        Obligation 8: a function reads and changes nothing; one call with the same inputs is made at most once in a run.
         Raises ``ValueError`` with the reason if there is no result.
         """

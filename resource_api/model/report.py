@@ -138,7 +138,8 @@ DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs chan
 def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, always: str = "") -> list[str]:
     """Return each count (name → number) that is not 0 with its word, ``2 created``; the one named ``always`` also if 0.
 
-    ``words``: name → word, where that is not the name. Outputs are counted only where no resource is.
+    ``words``: name → word, where that is not the name. Outputs are counted only where no resource is: a run is about
+    resources. ``always`` keeps ``0 unchanged`` for a run without any resource.
     """
     phrases = []
     for name, count in counts.items():
@@ -183,7 +184,10 @@ class Summary(NamedTuple):
 
 
 class ProviderCall(NamedTuple):
-    """One call of ``set`` or ``refresh`` for some operations; ``started`` is in seconds since the run began."""
+    """One call of a provider's ``set`` or ``refresh``, and the operations that it was for.
+
+    ``started`` is in seconds since the run began, ``thread`` the identifier of the thread that made it.
+    """
 
     instance: str
     method: str

@@ -44,7 +44,10 @@ class EncryptedSecret:
 
 
 class Sealed:
-    """A secret as its salted digest, by which it is compared, with the ``secret`` or its ciphertext, or None."""
+    """A secret as its salted digest, by which it is compared, as records hold it.
+
+    ``secret`` is its source: the secret itself until it is written, its ciphertext, or None.
+    """
 
     __slots__ = ("digest", "secret")
 
@@ -152,9 +155,10 @@ def declared_secrets(definition: TypeDefinition, should: Mapping[str, object]) -
 def mark_secrets(definition: TypeDefinition, row: Mapping[str, object], *should: Mapping[str, object]) -> Values:
     """Return the row that was read of a resource, with every secret in it wrapped; the same object if it has none.
 
-    ``should`` are its declared and recorded states: a secret in them is read back in clear. A read-only value is secret
-    too if it is derived from such a value or contains it in any spelling.
+    Providers return secrets in clear. ``should`` are its declared and recorded states: a secret in them is read back in
+    clear. A read-only value is secret too if it is derived from such a value or contains it in any spelling.
     """
+    # Nearly all resources: flat values, none of them wrapped.
     if not definition.secret and all(map(is_flat, should)) and is_flat(row):
         return row
     secret = _secret_attributes(definition, row, should)

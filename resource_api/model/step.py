@@ -85,7 +85,10 @@ SAME: Final = Decision(Action.SAME)
 
 
 class Operation(NamedTuple):
-    """One part of a step in the order of execution: a replacement has two, a removal and a creation."""
+    """One part of a step in the order of execution: to bring a resource to its declared state, or to remove it.
+
+    A replacement has two operations, the removal of the old resource and the creation of the new one.
+    """
 
     #: The position in the order of execution.
     number: int

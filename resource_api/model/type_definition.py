@@ -181,22 +181,22 @@ class TypeDefinition(AttributeSet):
         identity: Literal["title"] | None = None,
         **unknown: Never,
     ) -> None:
-        """Declare the type ``name``; its file is ``types/<name>.py``."""
+        """Declare the type ``name`` in ``types/<name>.py``; its wrong values are reported together, in one error."""
         super().__init__({} if attributes is None else attributes)
         self.name = name
         #: The provider of its resources: ``vm_host@lab``, or the type's name for the default provider.
         self.instance = name
         self.docs = docs
-        self.features, feature_problems = _checked_features(features)
-        self.automatic: Mapping[str, Mapping[str, object]] = {
+        self.features, feature_problems = _checked_features(features)  # the capabilities of its provider
+        self.automatic: Mapping[str, Mapping[str, object]] = {  # relationship → type → titles
             "require": autorequires or {},
             "before": autobefore or {},
             "subscribe": autosubscribe or {},
             "notify": autonotify or {},
         }
-        self.title_patterns = title_patterns
-        self.schema_version = schema_version
-        self.isolation = isolation
+        self.title_patterns = title_patterns  # regular expressions that split a title into namevars
+        self.schema_version = schema_version  # greater where ``upgrade`` must convert recorded values of the former one
+        self.isolation = isolation  # "process": its provider runs in a worker process
         #: The time limit of its resources' changes, in seconds or by operation; the metaparameter takes precedence.
         self.timeout = timeout
         #: Compared with ``version:`` of a configured provider (PEP 440); None: not declared.
@@ -328,7 +328,11 @@ class TypeDefinition(AttributeSet):
         return tuple(resource[namevar] for namevar in self.namevars)
 
     def title_of(self, row: Mapping[str, object]) -> str:
-        """Return a title from which the title patterns read a row's namevars again, or else the namevars' values."""
+        """Return a title from which the title patterns read a row's namevars again, or else the namevars' values.
+
+        Commands show a resource under this title, so that a manifest can declare it with it. Each pattern is tried as a
+        template, ``{path}:{name}``, and reading the result is the test: a value may contain the separator.
+        """
         namevars = {namevar: _text(row[namevar]) for namevar in self.namevars}
         for template in self.titles.templates:
             title = template.format_map(namevars)
@@ -362,7 +366,11 @@ class TypeDefinition(AttributeSet):
         return not self.title_patterns and len(self.namevars) == 1
 
     def namevars_from_title(self, title: str) -> dict[str, Any] | None:
-        """Return the namevars that a title contains, and defaults of the others; None if no pattern matches."""
+        """Return the namevars that a title contains, and defaults of the others; None if no pattern matches.
+
+        Without patterns the title is the only namevar; with two or more namevars and no patterns, a title contains
+        none.
+        """
         if self.title_is_name:
             return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
@@ -384,7 +392,7 @@ def _checked_features(declared: Any) -> tuple[frozenset[str], list[str]]:
 
 
 def _feature_warnings(name: str, features: Iterable[str]) -> Iterator[str]:
-    """Yield a warning for each unknown feature."""
+    """Yield a warning for each unknown feature, which is ignored: types of Puppet may declare such."""
     for feature in sorted(set(features) - FEATURES):
         suggestion = _OF_PUPPET.get(feature) or hint(feature, FEATURES)
         yield f"type '{name}': unknown feature '{feature}' is ignored{suggestion}"
@@ -406,6 +414,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
     problems += _attribute_problems(definition)
     if problems:
         return problems
+    # A type of functions alone has no resources, and needs no attributes.
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
     if definition.identity and len(definition.namevars) != 1:
@@ -435,6 +444,7 @@ def _time_problems(timeout: Any, settle: Any) -> list[str]:
         for name in limits
         if name not in (*OPERATIONS, "timeout")
     ]
+    # By ``type``, as True is an ``int`` too.
     wrong = [name for name, value in limits.items() if type(value) not in (int, float) or not 0 <= value < 2**63]
     problems += [f"{name} must be a number of seconds, or 0 for no limit, not {limits[name]!r}" for name in wrong]
     if type(settle) not in (int, float) or not 0 <= settle <= MAX_SETTLE:
@@ -497,7 +507,10 @@ def _origin_problems(definition: TypeDefinition) -> list[str]:
 
 
 def _automatic_problems(definition: TypeDefinition) -> list[str]:
-    """Return the errors of ``autorequire`` and its kin: each maps names of types to titles or ``$attribute``."""
+    """Return the errors of ``autorequire`` and its kin: each maps names of types to titles or ``$attribute``.
+
+    The titles of a type are one text or function, or a list of them.
+    """
     problems = []
     for word, types in definition.automatic.items():
         keyword, how = f"auto{word}{'s' * (word == 'require')}", "{'file': '$path'} or {'file': ['/etc', '$path']}"
@@ -633,7 +646,10 @@ class ComponentDefinition:
 
 
 class LoadedComponent(NamedTuple):
-    """A component with its ``build`` function: (parent, title, inputs) → document; raises ``ManifestError``."""
+    """A component with its ``build`` function: (parent, title, inputs) → document with ``resources`` and ``outputs``.
+
+    ``build`` raises ``ManifestError`` with the position in the component's file.
+    """
 
     definition: ComponentDefinition
     build: Callable[[str, str, Mapping[str, Any]], Document]

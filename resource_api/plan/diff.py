@@ -81,8 +81,8 @@ def compare(
 ) -> list[Difference]:
     """Return every difference between ``is_`` and ``should``, ``ensure`` first.
 
-    Write-only values, which cannot be read, are compared with those recorded in ``inputs``; without it, as after a
-    ``set``, they count as equal. Raises ``ComparisonError``.
+    The provider's ``insync`` compares, if it has one. Write-only values, which cannot be read, are compared with those
+    recorded in ``inputs``; without it, as after a ``set``, they count as equal. Raises ``ComparisonError``.
     """
     if functions.insync is None:
         differences = diff(entry.definition, is_, should)
@@ -102,7 +102,11 @@ def _hide_secret(difference: Difference, recorded: object) -> Difference:
 
 
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
-    """Yield the indexes of the ``pairs`` (entry, row) of one type certainly in sync; the rest needs ``compare``."""
+    """Yield the indexes of the ``pairs`` (entry, row) of one type that are certainly in sync.
+
+    The rest needs ``compare``. A provider's ``insync`` is called once for all pairs, for speed, and leaves the
+    attributes to compare here: None where it has found a difference or failed.
+    """
     attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
     if functions.insync is not None:
@@ -113,7 +117,7 @@ def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFu
 
 
 def _are_equal(row: Resource, should: Resource, names: Sequence[str]) -> bool:
-    """Return whether these attributes have the values that they should have."""
+    """Return whether these attributes have the values that they should have; identical objects are the fast case."""
     for name in names:
         value, expected = row.get(name), should[name]
         if not (value is expected or same_value(value, expected)):
@@ -192,7 +196,11 @@ def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) 
 
 
 def absence_differs(entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions) -> bool:
-    """Return whether the provider finds an absent resource not absent in the declared way, such as not purged."""
+    """Return whether the provider's own comparison finds an absent resource not absent in the declared way.
+
+    A provider may distinguish kinds of absence, such as removed and purged: a removed package may still have to be
+    purged.
+    """
     return (
         not exists(should)
         and functions.insync is not None
@@ -223,7 +231,11 @@ def _call_insync(
 
 
 def predict(entry: Entry, is_: Resource | None, should: Resource, functions: ProviderFunctions) -> Planned:
-    """Return the plan by the provider's ``plan`` method, empty without one. Raises ``ComparisonError`` if wrong."""
+    """Return the plan of a resource by its provider's ``plan`` method; an empty one if it has none.
+
+    Raises ``ComparisonError`` if the method fails or its result breaks a rule: a wrong plan is refused before anything
+    changes. A ``tolerant`` plan, of a legacy Terraform provider, may break rules.
+    """
     if functions.plan is None:
         return Planned()
     try:
@@ -258,7 +270,11 @@ def tolerated_rules(entry: Entry, planned: Planned, is_: Resource | None, should
 def planned_differences(
     entry: Entry, is_: Resource, should: Resource, differences: Sequence[Difference], planned: Planned
 ) -> list[Difference]:
-    """Return the differences as the provider plans them: without those that it keeps, with those that it adds."""
+    """Return the differences as the provider plans them.
+
+    Those that it leaves as they are drop out, those of undeclared attributes are added, and a declared value that it
+    completes is shown with its planned members.
+    """
     unchanged = kept_attributes(planned, is_, should)
     result = [_completed(difference, planned) for difference in differences if difference.attribute not in unchanged]
     undeclared = [name for name in planned.changes if name not in should]
@@ -308,7 +324,7 @@ def stable_values(definition: TypeDefinition, is_: Resource) -> Resource:
 
 
 def _unknown_names(definition: TypeDefinition, planned: Planned) -> Iterator[str]:
-    """Yield an error for each attribute of a plan that the type does not have."""
+    """Yield an error for each attribute of a provider's plan that the type does not have, such as a misspelt one."""
     replacing = map(attribute_of, planned.replace)
     for name in dict.fromkeys((*planned.state, *planned.unknown, *planned.changes, *replacing)):
         if name not in definition.attributes:
@@ -381,7 +397,10 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
 def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Resource | None, salt: bytes
 ) -> list[Difference]:
-    """Return the differences of a row from its record, in existence or recorded attributes; secrets as digests."""
+    """Return the differences of a row from its record: in existence, or else in recorded attributes.
+
+    Secrets are recorded as digests, and compared and shown as digests, which are made with the state's ``salt``.
+    """
     if record.status == "unconfirmed":
         return []  # it was never read: there is nothing that it can have drifted from
     if exists(record.is_) != exists(row):

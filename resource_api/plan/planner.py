@@ -99,9 +99,9 @@ class ExecutionPlan(NamedTuple):
 
     @property
     def summary(self) -> Summary:
-        """The number of steps of each kind."""
+        """The number of steps of each kind and of changed outputs, as shown with a plan."""
         summary = summarize(self.steps, self.blocked, noop=self.options.noop)
-        # A value that no step makes known does not become known.
+        # Without any change nothing makes an unknown output known: it is no change either.
         outputs = [change for change in self.output_changes if summary.changed or not is_unknown(change.should)]
         return summary._replace(unchanged=summary.unchanged + self.cached_unchanged, outputs_changed=len(outputs))
 
@@ -293,7 +293,12 @@ class _Planner:
         return step._replace(record=self.prior.records.get(entry.index))
 
     def finished_steps(self, selected: Collection[int] | None) -> list[Step]:
-        """Return all steps, after the checks that need all of them. Raises ``ManifestError`` and ``UsageError``."""
+        """Return all steps, after the checks that need all of them.
+
+        A replacement fails if it would take along a resource outside of the ``selected`` ones, or put resources out of
+        the reach of their provider. Raises ``ManifestError`` for the problems of steps, ``UsageError`` for a deletion
+        that leaves dependents behind.
+        """
         if self.problems:
             raise ManifestError(self.problems)
         noop = self.options.noop
@@ -311,7 +316,12 @@ class _Planner:
         return step.acts or (self.options.noop and not step.entry.meta.noop and would_change(step))
 
     def _step(self, entry: Entry) -> Step:
-        """Plan one entry from its row and the values of earlier steps; deferred where only the run can decide it."""
+        """Plan one entry from its row and the values of earlier steps; deferred where only the run can decide it.
+
+        The cases that need no row come first: errors, orphans to forget, providers that cannot be called yet. For an
+        existing resource the step then shows as ``should`` the present value of every attribute that the run must not
+        change.
+        """
         noop = self.options.noop or bool(entry.meta.noop)
         should, unknown, error = self._known_should(entry) if entry.pending else (entry.should, (), "")
         error = error or self.prior.errors.get(entry.index, "")
@@ -323,6 +333,7 @@ class _Planner:
             return self._step_without_provider(entry, should, unknown, noop=noop)
         failure, later = "", False
         if self.catalog.instances:
+            # ``later``: the configuration of its provider waits for a value that this run yields.
             failure, later, _ = self.queries.readiness(entry.instance, self.resolve)
         if "imperative" in entry.definition.features and not failure:
             return self._imperative_step(entry, should, unknown, noop=noop)
@@ -369,9 +380,9 @@ class _Planner:
     ) -> Step:
         """Plan a resource that cannot be decided now, for a ``reason``: deferred if a step before it may help.
 
-        A provider may need a tool that an earlier resource installs. A deferred resource is decided at its turn, side
-        by side when all that acts before it has ended; until then an action stands in for the decision. ``unknown``:
-        the attributes without known values.
+        Otherwise it fails in the plan. A provider may need a tool that an earlier resource installs. A deferred
+        resource is decided at its turn, when all that acts before it has ended; until then the likely action stands in
+        for the decision. ``unknown``: the attributes without known values.
         """
         imperative = "imperative" in entry.definition.features
         action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
@@ -380,7 +391,11 @@ class _Planner:
         return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
-        """Plan an imperative resource by its provider's answer whether it is due; deferred with ``unknown`` values."""
+        """Plan an imperative resource by its provider's answer whether it is due: it has no state to compare.
+
+        With ``unknown`` attributes, whose values are not known yet, it is deferred. A run that ended half-way and a
+        requested replacement (``--replace``, taint) are reasons to run it although it is not due.
+        """
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)
         replacement = self.collector.explicit_reason(entry)
@@ -462,7 +477,10 @@ class _Planner:
         return [name for name, written, is_ in values if not expression.may_yield(written, self.resolve, is_)]
 
     def _value_of(self, path: ExpressionPath) -> Any:
-        """Return the value of a reference: as planned, or as read outside of the targets. Raises ``ValueError``."""
+        """Return the value of a reference such as ``File[/a].mode``: as planned, or as read outside of the targets.
+
+        Raises ``ValueError`` if there is none. While a provider is missing, its values are ``UNKNOWN``.
+        """
         assert isinstance(path.root, Reference)
         entry = self.catalog.find(path.root)
         assert entry is not None
@@ -537,7 +555,11 @@ def is_refreshable(step: Step) -> bool:
 
 
 def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) -> Summary:
-    """Return the number of steps of each kind; noop ones count as unchanged, unless the whole run is ``noop``."""
+    """Return the number of steps of each kind; those of ``blocked`` entries count as skipped.
+
+    Noop steps count as unchanged; in a run that is ``noop`` as a whole they count as in a run without noop, because its
+    summary is the forecast of that run.
+    """
     totals: Counter[str] = Counter()
     for step in steps:
         action = step.action
@@ -559,7 +581,10 @@ class InputCollector:
     """Collects the inputs of each decision, in the order of planning: later ones depend on earlier replacements."""
 
     def __init__(self, catalog: Catalog, prior: Prior, options: Options, selected: Collection[int] | None) -> None:
-        """Match ``--replace``. ``selected``: indexes, None for all. Raises ``UsageError`` for no match."""
+        """Match ``--replace``. ``selected``: the indexes of a partial run, None for all.
+
+        Raises ``UsageError`` if a pattern matches nothing.
+        """
         self._catalog = catalog
         self._prior = prior
         self._noop, self._destroy, self._state_options = options.noop, options.destroy, options.state_options
@@ -647,7 +672,10 @@ class InputCollector:
         return self._replacement_with_host(entry)
 
     def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
-        """Return the replacement of a resource with its host, or None, and whether it is conditional."""
+        """Return the replacement of a resource with its host (``deleted_with``) or None, and whether it is conditional.
+
+        The resource disappears with its old host, which is replaced in this run, or was in an interrupted one.
+        """
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
             return None, False
@@ -659,7 +687,11 @@ class InputCollector:
         return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
 
     def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
-        """Return attribute → its source that is deleted before it is created again, and the uncertain attributes."""
+        """Return attribute → its source that is deleted before it is created again, and the uncertain attributes.
+
+        A resource that was created from such a value cannot stay. With create_first the old source stays meanwhile: it
+        is not lost. The source of an uncertain attribute may turn out to need no replacement.
+        """
         lost_sources, conditional = {}, set()
         for name, sources in entry.sources.items():
             steps = [self._replaced[source.index] for source in sources if source.index in self._replaced]
@@ -671,7 +703,10 @@ class InputCollector:
         return lost_sources, conditional
 
     def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
-        """Return replaced entry → a resource, not ``selected``, made from its values: it cannot stay without it."""
+        """Return replaced entry → a resource outside of the ``selected`` ones that would have to be replaced with it.
+
+        It was created from a value of that entry and cannot stay without it: the replacement fails, and names it.
+        """
         dependents = {}
         for entry in self._catalog.entries if self._replaced else ():
             record = self._prior.records.get(entry.index)

@@ -2,7 +2,8 @@
 
 A resource is replaced where a value that can only be set at creation differs, where its manifest or provider demands
 it, and for the sake of another resource, which triggers it, takes it with it, or is the source of one of its values.
-While its reason is not certain, a replacement is conditional: it is decided at its turn. Pure.
+It is not replaced while it is protected, nor where a provider would lose resources with its configuration. While its
+reason is not certain, a replacement is conditional: it is decided at its turn. Pure.
 """
 
 from __future__ import annotations
@@ -50,7 +51,12 @@ def decide_replacement(
     differences: Sequence[Difference],
     planned: Planned,
 ) -> Decision | None:
-    """Return the decision to replace an existing resource, with an error if that is forbidden; None: no reason."""
+    """Return the decision to replace an existing resource, with an error if that is forbidden; None without a reason.
+
+    ``differences`` are between its present and its ``expected`` values, ``planned`` is its provider's plan for them. A
+    reason that may vanish, as a value not known yet may turn out equal, makes the decision conditional: its error
+    counts only if the reason is confirmed at its turn.
+    """
     replacing = _replacing_attributes(entry, differences, planned, inputs)
     if inputs.lost_sources and not replacing.certain:  # a resource that it was made from is deleted first
         replacing = _replacing_without_sources(entry, is_, expected, functions, inputs)
@@ -98,7 +104,7 @@ class _ReplacingAttributes(NamedTuple):
 def _replacing_attributes(
     entry: Entry, differences: Sequence[Difference], planned: Planned, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
-    """Return the attributes whose differences replace the resource.
+    """Return the attributes whose differences replace the resource, by the origin of that rule.
 
     They are ``init_only``, or listed in ``replace_on_changes`` or by the provider's plan. A value not known yet may
     turn out equal: it counts only if replacing is allowed or its source is deleted first.
@@ -150,7 +156,8 @@ def _refusal(entry: Entry, reasons: Iterable[str]) -> str:
 def possible_failure(entry: Entry, differences: Sequence[Difference], planned: Planned) -> Sequence[str]:
     """Return the warning, in two texts, that an update fails if a value not known yet turns out to differ; or ().
 
-    The attribute needs a replacement, which the manifest forbids. ``planned``: the provider's plan for ``differences``.
+    The attribute needs a replacement, which the manifest forbids: the plan is an update, as the value may also turn out
+    equal. ``planned``: the provider's plan for ``differences``.
     """
     if entry.meta.lifecycle.allows_replacement or not any(change.undecided for change in differences):
         return ()
@@ -205,7 +212,12 @@ def _replacing_without_sources(
 def _checked_replacement(
     entry: Entry, differences: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
-    """Return the decision to replace, with an error where the lifecycle, a protection or the type forbids it."""
+    """Return the decision to replace, with an error where that is not allowed or not possible.
+
+    ``lifecycle.replace`` allows it; where that is not set, so does a reason beyond fixed attributes, such as
+    ``--replace`` or ``replace_on_changes``. Protection and ``retain`` forbid it. Where a change of a fixed attribute is
+    not allowed, it is planned as an update that fails.
+    """
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
     requested = order is None and bool(inputs.replacement or replacing.declared)
@@ -269,7 +281,7 @@ def _implied_replacement(
 
 
 def trigger_entries(catalog: Catalog, entry: Entry) -> Iterator[Entry]:
-    """Yield the entries in ``replace_triggered_by``; for a component, all its members."""
+    """Yield the entries whose change replaces this one (``replace_triggered_by``); for a component, all its members."""
     for text in entry.meta.lifecycle.replace_triggered_by:
         trigger = reference.parse(text)
         if (component := catalog.components.get(trigger)) is not None:
@@ -285,7 +297,11 @@ def host_of(catalog: Catalog, entry: Entry) -> Entry | None:
 
 
 def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
-    """Return whether a resource must be deleted with the source of an attribute, which can only be set at creation."""
+    """Return whether a resource must be deleted while the source of an attribute's value is replaced.
+
+    It must if type or manifest allow the attribute at creation only. For resources outside of the targets, which are
+    not read: a provider that plans may name further attributes.
+    """
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:
         return False
@@ -328,7 +344,7 @@ def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]
 
 
 def _is_replaceable(entry: Entry) -> bool:
-    """Return whether ``replace_triggered_by`` can replace this resource."""
+    """Return whether ``replace_triggered_by`` can replace this resource: it is declared present and may be replaced."""
     lifecycle = entry.meta.lifecycle
     return (
         bool(lifecycle.replace_triggered_by)
@@ -343,7 +359,8 @@ def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Colle
     """Return entry → its group of conditional replacements: if one turns out to be forbidden, none is carried out.
 
     Conditional: its reason is not certain in the plan. A group is entry → the entries that are removed after it,
-    because it was created from their values, or would disappear with them although it must not be deleted.
+    because it was created from their values, or would disappear with them although it must not be deleted. Without
+    groups a source could be deleted before it turns out that a resource made from it must stay.
     """
     conditional = {step.entry.index: step for step in steps if step.decision.conditional}
     by_reference = {str(step.reference): index for index, step in conditional.items()}
@@ -380,8 +397,8 @@ def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterabl
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
     """Return the steps (entry's index → step) with deletions that another deletion includes turned into forgetting.
 
-    It includes those of resources that disappear with their host (``deleted_with``), also through a chain of hosts.
-    ``noop``: the whole run is noop; in a real run a noop step deletes nothing.
+    It includes those of resources that disappear with their host (``deleted_with``), also through a chain of hosts:
+    they need no call of their own. ``noop``: the whole run is noop; in a real run a noop step deletes nothing.
     """
     deleted = {
         str(step.reference): index
@@ -420,7 +437,11 @@ _HINT: Final = "set lifecycle.protect to false first"
 
 
 def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = True) -> str:
-    """Return the error for deleting a protected resource, or ""; if not ``declared``, it has to be declared first."""
+    """Return the error for deleting a protected resource, or "" if it is not protected.
+
+    ``record``: its protection counts, too. ``declared``: whether a manifest declares it; an orphan has to be declared
+    again first, to lift the protection.
+    """
     if not entry.is_protected(record):
         return ""
     if declared:
@@ -476,7 +497,11 @@ def _hosted_keys(host: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
 
 
 def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:
-    """Yield the ``replaced`` steps (by entry's index) that may change the configuration of a provider."""
+    """Yield those of the ``replaced`` steps (by entry's index) that may change the configuration of a provider.
+
+    ``instance``: the provider, whose pending configuration refers to resources. A value that is known in spite of the
+    replacement does not count.
+    """
     for path in catalog.scope.paths(dict(instance.pending)):
         entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
         step = replaced.get(entry.index) if entry is not None else None

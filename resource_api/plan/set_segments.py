@@ -48,9 +48,10 @@ def order_operations(
 ) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
     """Return the operations in order, and for each number those that must have succeeded before it.
 
-    ``steps`` are in the order of the catalog, orphans last; all other arguments hold indexes of entries. ``late``:
-    orphan → its stage; these come after everything else, stage by stage, unless that must wait for them.
-    ``on_failure``: entry → the entries that it comes after, whether they succeed or not.
+    ``steps`` are in the order of the catalog, orphans last; all other arguments hold indexes of entries. ``requires``:
+    entry → the entries before it. ``late``: orphan → its stage; these come after everything else, stage by stage,
+    unless that must wait for them. ``on_failure``: entry → the entries that it comes after, whether they succeed or
+    not.
     """
     if orphans or any(step.decision.action is Action.REPLACE for step in steps):
         return _order_with_removals(steps, requires, orphans, late, on_failure)
@@ -77,7 +78,8 @@ def _order_with_removals(
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     """Return the operations of a plan with removals, in the order of their edges, and their waits.
 
-    A declared order of creation can contradict the reverse order of deletion: then automatic edges are left out.
+    Waits are by number the operations that must have succeeded before. A declared order of creation can contradict the
+    reverse order of deletion: then automatic edges are left out. The arguments are those of ``order_operations``.
     """
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
@@ -89,7 +91,7 @@ def _order_with_removals(
     waits: dict[int, list[int]] = {}
     for edge in order.edges:
         before.setdefault(edge.then, []).append(edge.first)
-        if not edge.on_failure:
+        if not edge.on_failure:  # that orders only: no success is needed before it
             waits.setdefault(edge.then, []).append(edge.first)
     stages = {number: late.get(step.entry.index, 0) for number, (step, _) in enumerate(nodes)}
     # What an operation of no late stage waits for, directly or not, is not late either.
@@ -127,7 +129,11 @@ def handled_operations(
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
-    """Yield the nodes in the catalog's order; a replacement removes first, or with create_first last; then orphans."""
+    """Yield the nodes in their order in the absence of edges.
+
+    It is the catalog's order. A replacement removes the old resource first, or with create_first after all puts, in
+    reverse order, so that dependents go first; orphans come last.
+    """
     last = []
     for step in steps:
         if step.entry.index in orphans:
@@ -285,7 +291,11 @@ class _Edges:
                 yield Edge(self._puts[before], self._removals[index], automatic=True)
 
     def _by_dependents(self) -> Iterator[Edge]:
-        """Yield the edges that remove a resource after its dependents, declared or recorded, cease to use it."""
+        """Yield the edges that remove a resource after its dependents are removed, or no longer use it.
+
+        Dependents are those in the catalog and in the records. One that stays is changed before the removal; not so
+        where the resource is replaced and removed first, because the dependent's change then follows the new one.
+        """
         puts, removals = self._puts, self._removals
         for step, removal in self._nodes:
             index = step.entry.index
@@ -339,7 +349,11 @@ class _Edges:
 
 
 def requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
-    """Return the ``present`` entries that an entry requires, also by way of entries without a step (partial run)."""
+    """Return the ``present`` entries that an entry requires; of one that is not present, its own requirements.
+
+    Entries without a step are not present, as in a partial run: an order through them still holds. ``requires``: entry
+    → the entries before it, directly.
+    """
     required: set[int] = set()
     passed: set[int] = set()
     waiting = [*requires.get(index, ())]
@@ -428,7 +442,11 @@ def _spread(causes: dict[int, str], waiting: list[int], prevented: Mapping[int, 
 def segments(
     operations: Sequence[Operation], waits: Mapping[int, Sequence[int]], begins: Sequence[int]
 ) -> Iterator[list[Operation]]:
-    """Yield the segments of a plan in its order: consecutive operations of one type that can share a ``set``."""
+    """Yield the segments of a plan in its order: consecutive operations of one type that can share a ``set``.
+
+    ``waits``: the number of an operation → the operations that must have succeeded before it. ``begins``: the first
+    numbers of late stages, which share no call with earlier operations.
+    """
     for _, same_type in groupby(operations, key=lambda operation: operation.definition.instance):
         candidates = list(same_type)
         if all(map(_is_plain, candidates)):

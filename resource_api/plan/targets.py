@@ -54,15 +54,15 @@ def select(
     """Return the indices of the resources that the options of a partial run select, such as ``--target``.
 
     Raises ``UsageError`` for a name without a match, and if a resource of ``--replace`` is not selected.
-    ``recorded_dependents`` returns index → the dependents by records alone. ``undeclared``: indices of resources
-    that only state has; ``untouched``: records that this run leaves alone. ``leftovers``: index → old resources of its
-    name, not deleted by an earlier run, which the name selects too.
+    ``recorded_dependents`` returns index → the dependents by records alone. ``undeclared``: indices of resources that
+    only state has; ``untouched``: records that this run leaves alone. ``leftovers``: index → old resources of its name,
+    not deleted by an earlier run, which the name selects too.
     """
     if _are_all(undeclared, catalog):
-        for option, _ in _unmatched_tags(catalog, options):
+        for option, _ in _unmatched_tags(catalog, options):  # as for destroy, which has no declared tags
             advice = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
             raise UsageError(f"{option}: {advice}")
-        undeclared = ()  # as for destroy: here a tag is a type or title, which is recorded
+        undeclared = ()  # here a tag is a type or title, which is recorded
     chosen = set(range(len(catalog.entries)))
     if options.targets:
         indexes = _with_leftovers(matching(options.targets, catalog, "--target", untouched), leftovers)
@@ -94,7 +94,7 @@ def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:
 
 
 def _unmatched_tags(catalog: Catalog, options: Options) -> Iterator[tuple[str, str]]:
-    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and a hint to the nearest tag, for each unused tag."""
+    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and a hint to the nearest tag, for each tag that no resource has."""
     existing = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
     for option, selected in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
         for tag in sorted(selected.difference(existing)):
@@ -135,7 +135,7 @@ def matching_indices(
     *,
     left_out: LeftOuts | None = None,
 ) -> set[int]:
-    """Return the indices of the ``resources`` that ``patterns`` match.
+    """Return the indices of the ``resources`` that ``patterns`` match; an exact name comes before wildcards.
 
     Raises ``UsageError`` as ``matching``. ``aliases``: second name → reference. ``left_out``: the resources whose
     condition (``when``) is false; their names are no error, and select nothing.
@@ -299,7 +299,10 @@ def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQuer
 def check_untargeted_dependents(
     catalog: Catalog, prior: Prior, steps: Mapping[int, Step], selected: Collection[int]
 ) -> None:
-    """Raise ``UsageError`` if an undeclared resource would be deleted that others, not ``selected``, still need."""
+    """Raise ``UsageError`` if an undeclared resource would be deleted that others, not ``selected``, still need.
+
+    ``steps`` are by the index of their entry. The error names all dependents, direct or not.
+    """
     deleted = [
         index
         for index in steps.keys() & prior.orphans.keys()

@@ -33,8 +33,8 @@ _CREATING = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 def predicted_value(path: ExpressionPath, step: Step) -> Any:
     """Return the value that a path, such as ``File[/a].mode``, has after a planned step.
 
-    ``UNKNOWN`` if only carrying out the step yields it. Raise ``ValueError`` if there is none, or the step deletes the
-    resource.
+    Declared values come first, then those that the provider predicts, then those that were read. ``UNKNOWN`` if only
+    carrying out the step yields it. Raise ``ValueError`` if there is none, or the step deletes the resource.
     """
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
@@ -76,7 +76,7 @@ def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[
     """Return the value of an attribute with references, ``UNKNOWN`` while one is not known yet.
 
     Raise ``ValueError`` if one leads nowhere; None then for a resource declared absent, whose deletion needs only its
-    parameters.
+    parameters: the resource that it refers to may be gone already.
     """
     try:
         return catalog.scope.attribute_value(entry, name, entry.pending[name], resolve)

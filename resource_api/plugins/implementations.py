@@ -41,7 +41,10 @@ class Suitability(NamedTuple):
 
 
 class Implementations:
-    """The providers of one provider instance, called as if they were one; each is made at its first call."""
+    """The providers of one provider instance, called as if they were one; each is made at its first call.
+
+    So the rest of the program needs no case for a type with several providers.
+    """
 
     def __init__(
         self,
@@ -212,7 +215,11 @@ class Implementations:
             return getattr(provider, method)(context, *arguments, **inputs)
 
     def _usable(self, context: Context, implementation: str) -> object:
-        """Return a provider, suitable and configured; for "" this machine's choice. Raise ``ProviderError``."""
+        """Return the provider of an implementation, suitable and configured; for "" that of this machine's choice.
+
+        It is chosen, made and configured at the first call that needs it, since an earlier resource may install its
+        program. Raise ``ProviderError`` if it is not suitable, or none is.
+        """
         with self._lock:
             if not implementation and not self.chosen:
                 self.chosen = self._choose(context)
@@ -228,7 +235,10 @@ class Implementations:
             return provider
 
     def _choose(self, context: Context) -> str:
-        """Return the required implementation, or the first suitable one. Raise ``ProviderError`` with all reasons."""
+        """Return the implementation that the manifest requires, or the first suitable one.
+
+        Raise ``ProviderError`` with the reason of each if none is suitable.
+        """
         if self._required:
             return self._required
         reasons = []

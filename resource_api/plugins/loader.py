@@ -81,7 +81,10 @@ class DefinitionFiles:
         self._paths: dict[str, str] = {}
 
     def type(self, path: str) -> TypeDefinition:
-        """Return the type that a file defines. Raise ``DefinitionError``."""
+        """Return the type that a file of Python or JSON defines. Raise ``DefinitionError``.
+
+        JSON is for providers in other languages, whose authors may not write Python.
+        """
         value: TypeDefinition
         if path.endswith(".json"):
             value = _type_from_json(path, self._bytes(path))
@@ -93,7 +96,7 @@ class DefinitionFiles:
     def provider(self, path: str, definition: TypeDefinition) -> builtins.type[Any]:
         """Return the provider class that a file defines, for an executable a subclass of ``ExecutableProvider``.
 
-        Raise ``DefinitionError`` where it does not fit its type.
+        Its methods are checked against the type ``definition``: raise ``DefinitionError`` where it does not fit.
         """
         if not path.endswith(".py"):
             return self._executable(path)
@@ -118,7 +121,11 @@ class DefinitionFiles:
             return self._read(path)[0]
 
     def component(self, path: str) -> Component:
-        """Return a file's component and its ``build``. Raise ``DefinitionError``, also for an ignored constant."""
+        """Return the component that a file defines, and its function ``build``.
+
+        Raise ``DefinitionError``, also for a constant such as ``INPUTS``, which is read in manifests only: it would be
+        ignored.
+        """
         module = self._execute(path)
         value: ComponentDefinition = _defined(path, module, "COMPONENT", ComponentDefinition)
         _check_name(path, "COMPONENT", value.name)
@@ -194,7 +201,10 @@ def by_preference(providers: Mapping[str, object]) -> Mapping[str, Any]:
 
 
 def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
-    """Return a policy. Raise ``DefinitionError`` unless one of its functions is there: it would pass everything."""
+    """Return a policy of two functions, ``resource`` and ``plan``. Raise ``DefinitionError`` for one that has neither.
+
+    A misspelt function would otherwise be a policy that passes everything.
+    """
     for word, function in functions.items():
         if function is not None and not callable(function):
             raise DefinitionError(f"{file}: '{word}' must be a function, not {type(function).__name__}")
@@ -279,7 +289,11 @@ def _members(
 
 
 def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileLoader]) -> None:
-    """Execute a module file. Raise ``DefinitionError`` if it raises, with the line, prints, or changes ``sys.path``."""
+    """Execute a module file. Raise ``DefinitionError`` with the line for its exception.
+
+    Raise it too if the file prints or changes ``sys.path``: this would affect the whole program, for example its JSON
+    output. ``loader`` makes the loader of a module's name and path.
+    """
     search_path, path_changed = list(sys.path), False
     stdout, before = _WriteDetector(), sys.stdout
     try:
@@ -327,7 +341,7 @@ class _CheckedLoader(SourceFileLoader):
         self._source, self._status = read(path)
 
     def path_stats(self, path: str) -> Mapping[str, object]:  # noqa: ARG002 - there is one file
-        """Return the time and size of the file, with which its bytecode must agree."""
+        """Return the time and size of the file, with which its bytecode must agree; Python's loader calls this."""
         return {"mtime": self._status.st_mtime, "size": self._status.st_size}
 
     def get_data(self, path: str) -> bytes:
@@ -409,7 +423,7 @@ class Library:
     def __init__(self, directory: str, read: ReadCode | None) -> None:
         """Import from ``lib/`` of a ``directory`` of the module path, whose files share these modules.
 
-        With ``read`` None the files are trusted.
+        ``read`` returns the bytes of a file and its status, and raises ``UntrustedCode``; None: the files are trusted.
         """
         self._loader = SourceFileLoader if read is None else partial(_CheckedLoader, read)
         self._root = f"{directory}/lib"
@@ -509,7 +523,7 @@ class Library:
     def _load(self, name: str) -> None:
         """Load a module of ``lib`` and bind it to its package, as the import system would. Raise ``MissingModule``.
 
-        A directory without ``__init__.py`` is a package, too.
+        ``name``: dotted, "" for ``lib`` itself. A directory without ``__init__.py`` is a package, too.
         """
         base = f"{self._root}/{name.replace('.', '/')}".rstrip("/")
         is_package = os.path.isdir(base)

@@ -64,7 +64,11 @@ class Origin(NamedTuple):
 
 
 class ModulePath:
-    """Directories in which ``<kind>/<name>.py`` is looked for; the first hit wins, installed distributions are last."""
+    """Directories in which ``<kind>/<name>.py`` is looked for; the first hit wins, installed distributions are last.
+
+    A type can also be a ``.json``, and a provider an executable without suffix. A kind is ``types``, ``providers``,
+    ``components`` or ``policies``.
+    """
 
     def __init__(
         self, directories: Sequence[str], *, distributions: bool = True, aliases: Mapping[str, str] | None = None
@@ -155,7 +159,7 @@ class ModulePath:
     def unread(self, name: str) -> tuple[str, str]:
         """Return a file that looks like a type or component but is not read, and its right name; both "" if none.
 
-        Examples: ``types/NAME.yaml``, ``type/NAME.py``, names with capital letters or '-'.
+        It explains an unknown type. Examples: ``types/NAME.yaml``, ``type/NAME.py``, names with capital letters or '-'.
         """
         name = name.lower().replace("-", "_")
         folders = product(self.directories, ("types", "components", "type", "component"))

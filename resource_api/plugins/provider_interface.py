@@ -51,7 +51,11 @@ _NOOP: Final = "noop"
 
 
 def interface_problems(definition: TypeDefinition, provider: type[object]) -> Sequence[str]:
-    """Return the mismatches between a type's declaration and its provider's methods, as lines for the author."""
+    """Return the mismatches between a type's declaration and its provider's methods, as lines for the author.
+
+    A method may be missing, misspelt, not declared as a feature, or have other parameters than it is called with: all
+    of this would otherwise show in the middle of a run.
+    """
     subject = f"provider of '{definition.name}'"
     problems = [f"{subject} {text}" for text in _method_problems(definition, provider)]
     problems += [f"{subject}: {text}" for text in _suitability_problems(provider)]
@@ -62,7 +66,10 @@ def interface_problems(definition: TypeDefinition, provider: type[object]) -> Se
 
 
 def _method_problems(definition: TypeDefinition, provider: type[object]) -> Iterator[str]:
-    """Yield the problem of each method that is missing, misspelt, or not declared as a feature or by ``config``."""
+    """Yield the problem of each method that is missing, misspelt, or not declared as a feature or by ``config``.
+
+    A method of an undeclared feature would never be called. A misspelt one is reported once, and not as missing, too.
+    """
     required = (*(("get", "set") if definition.attributes else ()), *definition.functions)
     misspelt = _misspelt_methods(provider, required)
     for right, method in misspelt.items():
@@ -96,7 +103,8 @@ def _advice(provider: type[object], method: str) -> str:
 def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapping[str, str]:
     """Return missing method → the provider's public method that was meant to be it, for the error.
 
-    It is one letter off, or has the method's name in Puppet's older providers.
+    It is one letter off, or has the method's name in Puppet's older providers. ``required``: the methods that this type
+    needs, beside the optional ones.
     """
     expected = {*_OPTIONAL, *required, *(_SIMPLE if issubclass(provider, SimpleProvider) else ())}
     members: dict[str, object] = {}
@@ -230,9 +238,10 @@ def _plain_problems(provider: type[object], methods: Iterable[str]) -> Iterator[
 
 
 def _argument_problems(provider: type[object], methods: Mapping[str, str]) -> Iterator[str]:
-    """Yield the problem of each method that cannot take its ``methods`` → arguments, ``context, name``.
+    """Yield the problem of each method that cannot take its ``methods`` → arguments, such as ``context, name``.
 
-    Decorated methods and those with ``*args`` or ``**kwargs`` are not checked: their parameters are unknown.
+    Only their number is compared, as arguments are passed by position. Decorated methods and those with ``*args`` or
+    ``**kwargs`` are not checked: their parameters are unknown.
     """
     for method, arguments in methods.items():
         function = inspect.getattr_static(provider, method, None)

@@ -159,10 +159,10 @@ class ProviderPool:
         return self._configured[instance]
 
     def functions(self, instance: str) -> ProviderFunctions:
-        """Return the pure methods of a type's provider as plain functions.
+        """Return the pure methods of a type's provider, such as ``canonicalize``, as plain functions.
 
-        The provider is made at the first call of one; only a worker is started now, as it alone knows its methods.
-        Raise ``DefinitionError`` where the type or provider is broken.
+        Compiling and planning call them. The provider is made at the first call of one; only a worker is started now,
+        as it alone knows its methods. Raise ``DefinitionError`` where the type or provider is broken.
         """
         if instance not in self._functions:
             definition = self._definition(instance)
@@ -358,7 +358,11 @@ class ProviderPool:
         return proxy.WorkerProvider(proxy.WorkerPool(definition, self.run, start, implementation))
 
     def _make_one(self, definition: TypeDefinition, implementation: str = "") -> object:
-        """Return an object of a provider's class, or a worker for an executable. Raise ``ProviderError``."""
+        """Return an object of one provider's class, or a worker for an executable. Raise ``ProviderError``.
+
+        ``implementation``: its name if the type has several. The constructor is the author's code, and may raise
+        anything.
+        """
         provider_class = self._provider_class(definition, implementation)
         if issubclass(provider_class, ExecutableProvider):
             self._isolated.add(definition.instance)
@@ -373,7 +377,11 @@ class ProviderPool:
         return provider
 
     def _call_configure(self, instance: str, definition: TypeDefinition, provider: Any) -> None:
-        """Call ``configure`` with a copy of the configuration. Raise ``ProviderError`` if it fails, or for none."""
+        """Call ``configure`` of a provider with a copy of its configuration.
+
+        Raise ``ProviderError`` for its exception, and where the instance has no configuration or cannot have one
+        (``mark_unavailable``).
+        """
         if instance in self._unavailable:
             raise ProviderError(self._unavailable[instance])
         if instance not in self._configs:
@@ -521,7 +529,11 @@ class _PureCalls:
             self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
     def insync(self, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
-        """Yield the answers of ``insync`` for the attributes of each question, or its exception."""
+        """Yield the answers of ``insync`` for the attributes of each question, or its exception.
+
+        An exception must not stop the other questions. A question has the name of a resource, attributes of it, and
+        both states. A worker, for which there is no class here, gets all of them in one call.
+        """
         if self._class is None:
             yield from self._provider().insync_each(self.context, questions)
             return
@@ -534,7 +546,7 @@ class _PureCalls:
             yield answers
 
     def _answers(self, question: Question) -> list[object]:
-        """Call ``insync`` for each attribute of one question and return the answers."""
+        """Call ``insync`` for each attribute of one question and return the answers, in the order of the attributes."""
         name, attributes, is_, should = question
         compare = self._provider().insync
         return [compare(self.context, name, attribute, is_, should) for attribute in attributes]
@@ -563,7 +575,7 @@ class _PureCalls:
     def _config_function(self, method: str) -> Callable[..., Any] | None:
         """Return ``check_config`` or ``diff_config`` of a provider as a plain function, None if it has none.
 
-        A worker always has one: its methods are unknown here.
+        A worker always has one: its methods are unknown here, and its proxy answers for a missing one.
         """
         if not self._definition.config.attributes or (self._class is not None and not hasattr(self._class, method)):
             return None
@@ -576,9 +588,9 @@ class _PureCalls:
         return call
 
     def _call(self, method: str, *arguments: Any) -> object:
-        """Call a pure method of the provider, with secrets among its arguments masked, and this process protected.
+        """Call a pure method of the provider, with secrets among its arguments masked.
 
-        Its exception is passed on, with the place in the author's code logged.
+        Its exception is passed on, with the place in the author's code logged; an exit becomes a ``ProviderError``.
         """
         if self._definition.sensitive:
             self._mask.add(arguments)

@@ -120,7 +120,7 @@ class Registry:
         self._add_type(definition)
 
     def _add_type(self, definition: TypeDefinition) -> None:
-        """Add a type whose name is free, and pass on the warnings of its declaration."""
+        """Add a type whose name is free, and pass on the warnings of its declaration, such as of an unusual feature."""
         self._types[definition.name] = definition
         for warning in definition.warnings:
             self._warn(warning)
@@ -135,7 +135,7 @@ class Registry:
     def register_provider(self, name: str, provider: builtins.type[object], implementation: str = "") -> None:
         """Add a provider class of the type ``name``, one of several if it has a name of its own, ``implementation``.
 
-        Raise ``DefinitionError`` where it does not fit the type, or has the name of another.
+        Raise ``DefinitionError`` where it does not fit the type, or has the name of another one, also of a file.
         """
         key, registered = implementation or name, self._providers.get(name, {})
         path = self._module_path.providers(name, installed=False).get(key)
@@ -148,7 +148,11 @@ class Registry:
         self._providers[name] = by_preference({**registered, key: provider})
 
     def register_family(self, word: str, family: TypeFamily) -> None:
-        """Use ``family`` for types in no file whose names begin with ``word``; close another one, forget its types."""
+        """Use ``family`` for the types that are in no file and whose names begin with ``word``.
+
+        An equal one stays in use; another one, such as a newer version, is closed, and its types are forgotten, as they
+        may differ.
+        """
         before = self._families.get(word)
         if before == family:
             return
@@ -238,7 +242,11 @@ class Registry:
         return len(classes) > 1 or any(hasattr(kind, "suitable") for kind in classes.values())
 
     def component(self, name: str) -> Component | None:
-        """Return a component, or None. Raise ``DefinitionError`` if its file is broken, or a type has the name too."""
+        """Return a component, or None where no component has the name.
+
+        Raise ``DefinitionError`` when its file is broken, or when a type has the name too. A missing one is remembered
+        as None, as most names are those of types.
+        """
         if name not in self._components:
             path = self._component_file(name)
             self._components[name] = (
@@ -269,7 +277,7 @@ class Registry:
         return [*self._policies, *(self._files.policy(path) for path in paths if path is not None)]
 
     def origin(self, name: str) -> Origin:
-        """Return the origin of a type or component that was loaded under a name."""
+        """Return the origin of a type or component that was loaded under a name, for lists and messages."""
         kind = "components" if self.component(name) is not None else "types"
         path = self._module_path.find(kind, name) if (kind, name) in self._from_file else None
         return Origin() if path is None else self._module_path.origin(path)

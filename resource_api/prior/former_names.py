@@ -110,7 +110,11 @@ def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Co
 def claim_renamed(
     catalog: Catalog, free: Iterable[Record], renamed: Iterable[tuple[Entry, Sequence[Reference]]]
 ) -> dict[int, Record]:
-    """Return entry's index → its record among ``free`` ones by a former name. Raise ``ManifestError`` if ambiguous."""
+    """Return entry's index → the record that it takes over by a former name; ``renamed``: entries with these names.
+
+    ``free``: the records that no entry has by its present name. Raise ``ManifestError`` for an ambiguous former name:
+    it belongs to one record and one entry.
+    """
     by_reference = {record.reference: record for record in free}
     claims: dict[int, Record] = {}
     claimed: dict[RecordKey, Entry] = {}
@@ -146,7 +150,7 @@ class Renames(NamedTuple):
     components: Mapping[str, str] = {}
 
     def __call__(self, text: str) -> str:
-        """Return the present name of a reference."""
+        """Return the present name of a reference: of the resource itself, or as a part of a renamed component."""
         if text in self.whole:
             return self.whole[text]
         outer = next((name for name in self.components if text.startswith(f"{name}/")), None)

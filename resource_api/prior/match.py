@@ -63,7 +63,10 @@ class Prior(NamedTuple):
 
 
 def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return undeclared orphan → the existing entries that, by their records, need it; all as indexes."""
+    """Return undeclared orphan → the entries that, by their records, exist and need it; all are indexes.
+
+    A resource needs its requirements and its host (``deleted_with``): a deletion must not leave it behind.
+    """
     orphans = {index: prior.state.records[catalog.entries[index].key] for index in prior.orphans}
     undeclared = (index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED)
     by_reference = {str(orphans[index].reference): index for index in undeclared}
@@ -78,7 +81,10 @@ def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
 
 
 def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return entry → the old resources that it has replaced and that are still to be deleted, all by their indexes."""
+    """Return entry → the old resources that it has replaced and that are still to be deleted, all by their indexes.
+
+    In a run with targets the name of the entry selects them too.
+    """
     replaced = [index for index, kind in prior.orphans.items() if kind is OrphanKind.SUPERSEDED]
     if not replaced:
         return {}
@@ -97,9 +103,9 @@ def match(
 ) -> tuple[Catalog, Prior]:
     """Return the catalog with orphans, recorded resources to delete or forget, as entries; and the records by entry.
 
-    Only names are compared. ``prune``: all undeclared resources become orphans; ``functions`` returns those of a
-    provider instance. Raises ``ManifestError`` for ambiguous former names (``aliases``, ``moved``), and for one that is
-    listed under ``removed`` although its resource is declared.
+    Only names are compared: nothing has been read yet. ``prune``: all undeclared resources become orphans;
+    ``functions`` returns those of a provider instance. Raises ``ManifestError`` for ambiguous former names
+    (``aliases``, ``moved``), and for one that is listed under ``removed`` although its resource is declared.
     """
     state, recovery = instances.state, Commit()
     if catalog.left_out.all and catalog.manifest.moved:
@@ -157,7 +163,10 @@ def _unclaimed(
 
 
 def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
-    """Return the catalog with recorded names where only a provider, not installed yet, could make them canonical."""
+    """Return the catalog with recorded names for resources whose provider cannot be created yet.
+
+    Each gets the name of the record with the same declared namevars: only a provider makes a name canonical.
+    """
     without_provider = [entry for entry in catalog.entries if entry.instance in catalog.missing]
     namevars = {entry.instance: entry.definition.namevars for entry in without_provider}
     recorded = [record for record in state.records.values() if record.instance in namevars]
@@ -173,7 +182,12 @@ def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
 def rematch(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Catalog, Prior, set[int] | None]:
-    """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection."""
+    """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection.
+
+    By its names a declared resource may be a recorded one that was renamed, or may replace one. If both exist, it is
+    neither: the old one is left alone, or deleted. ``selected``: indexes of entries; None: all. ``prune``: undeclared
+    resources become orphans.
+    """
     prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
     predecessors = dict(prior.predecessors)
     for index, record in prior.predecessors.items():
@@ -269,7 +283,11 @@ def _upgrade_records(
 
 
 def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], dict[RecordKey, int]]:
-    """Return entry's index → its record, by present or former name; and, for former names, recorded key → the index."""
+    """Return entry's index → its record, by present or former name; and, for former names, recorded key → the index.
+
+    A record is free for a former name unless a declared resource has it by its present name, it is listed under
+    ``removed``, or it was replaced.
+    """
     former = former_names.FormerNames(catalog)
     claims: dict[int, Record] = {}
     renamed: list[tuple[Entry, Sequence[Reference]]] = []
@@ -311,7 +329,11 @@ def _as_type(record: Record, entry: Entry) -> Record:
 def _predecessors(
     catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], replaced: Collection[str]
 ) -> dict[int, Record]:
-    """Return entry's index → the unclaimed record that it replaces: of its title, or of a ``replaced`` instance."""
+    """Return entry's index → the unclaimed record of the resource that it replaces.
+
+    It has the same title and other namevars, or is the same resource of a ``replaced`` provider instance. An entry in
+    ``records`` (by index) has a record of its own, and replaces none.
+    """
     by_reference = {record.reference: record for record in unclaimed.values() if not record.is_replaced}
     of_older = {
         (current_name(record.instance), record.name): record
@@ -331,7 +353,11 @@ def _predecessors(
 
 
 def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str) -> dict[Name, str]:
-    """Return name → the implementation that a resource states or, to be removed, is recorded with (``prior``)."""
+    """Return name → the implementation that a resource of a provider instance states, or else is recorded with.
+
+    A type such as ``package`` has several (``apt``, ``pip``): its resources are assigned to providers by this. Records
+    count only with ``prior``: for resources to be replaced or declared absent.
+    """
     implementations: dict[Name, str] = {}
     for record in prior.predecessors.values() if prior else ():
         if record.instance == instance and record.implementation:
@@ -350,7 +376,10 @@ def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str)
 def _sort_unclaimed(
     catalog: Catalog, renames: Renames, unclaimed: Mapping[RecordKey, Record], *, prune: bool
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
-    """Return the unclaimed records to delete or forget, with the kind of orphan; and the others, with present names."""
+    """Return the unclaimed records that this run deletes or forgets, with the kind of orphan; and those left alone.
+
+    The latter get the present names of ``renames``. ``prune``: all undeclared records are orphans.
+    """
     if not unclaimed:
         return [], []
     removed = removed_names(catalog)

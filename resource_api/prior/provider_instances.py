@@ -86,7 +86,11 @@ def provider_record(instance: ProviderInstance, config: Mapping[str, object], sa
 def match_instances(
     catalog: Catalog, state: StackState, functions: Callable[[str], ProviderFunctions]
 ) -> ProviderInstances:
-    """Match the declared with the recorded instances; ``functions`` returns the pure functions of an instance."""
+    """Match the declared with the recorded instances; ``functions`` returns the pure functions of an instance.
+
+    Only instances with resources are matched: a change of another configuration puts nothing out of reach. Pending
+    configurations refer to resources and are checked in the run.
+    """
     recorded = {record.name: record for record in provider_records(state)}
     if not (recorded or catalog.instances):
         return ProviderInstances(state)
@@ -280,7 +284,10 @@ def recorded_config(record: Record, current: Mapping[str, object], salt: bytes) 
 def breaking_changes(
     before: Record, config: Mapping[str, object], functions: ProviderFunctions, salt: bytes
 ) -> list[str]:
-    """Return the changed values that put resources made with ``before`` out of reach. Raise ``ConfigurationError``."""
+    """Return the changed values of a configuration that put the resources made with ``before`` out of reach.
+
+    They are the result of the provider's ``diff_config``. Raises ``ConfigurationError`` if that fails.
+    """
     if functions.diff_config is None:
         return []
     try:
@@ -303,7 +310,11 @@ def deferred_configuration(
     functions: ProviderFunctions,
     prior: ProviderInstances,
 ) -> Values:
-    """Return a configuration that refers to resources, evaluated and checked. Raises ``ConfigurationError``."""
+    """Return a configuration that refers to resources, evaluated and checked by the provider.
+
+    ``resolve`` returns the value of a reference. Raises ``ConfigurationError`` if one is not known yet, and if the
+    provider refuses the values or could no longer reach its resources with them.
+    """
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, object] = {}
     for name, value in instance.pending.items():

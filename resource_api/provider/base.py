@@ -55,7 +55,10 @@ def variadic(function: Any) -> bool:
 
 
 def validation_answers(answer: Any) -> list[str | Problem]:
-    """Return the answer of ``validate``, a text, a ``Problem``, several or None, as a list. Raise ``WrongAnswer``."""
+    """Return the answer of a provider's ``validate``, a text, a ``Problem`` or a list of them, as a list; None: empty.
+
+    Raise ``WrongAnswer`` for anything else.
+    """
     if answer is None:
         return []
     is_list = not isinstance(answer, (str, bytes, Problem, MappingABC)) and hasattr(answer, "__iter__")
@@ -160,7 +163,10 @@ class SimpleProvider(BaseProvider):
     """
 
     def set(self, context: Context, changes: Mapping[Name, Change], /) -> None:
-        """Call ``create``, ``update`` or ``delete`` for each name; a failure affects only its own name."""
+        """Call ``create``, ``update`` or ``delete`` for each name; a failure affects only its own name.
+
+        The logging context of the name swallows the exception and reports it.
+        """
         for name, (is_, should) in changes.items():
             if not exists(should):
                 with context.deleting(name):

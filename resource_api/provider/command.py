@@ -194,10 +194,14 @@ class Command:
         user: str | None = None,
         log: str | None = None,
     ) -> ProgramRun:
-        """Return a run of the program, not started; mask its secret input. Raise ``CommandError`` for bad arguments."""
+        """Return a run of the program, not started; mask its secret input. Raise ``CommandError`` for bad arguments.
+
+        The options are those of ``CallOptions``, and take precedence over the program's own ``env`` and ``timeout``.
+        """
         invoked = _invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd, user=user)
         context = self._context
         if self.read_only or (context is not None and context.reading):
+            # A program that only reads is started in a quicker way.
             invoked = invoked._replace(reading=True)
         if context is not None:
             context.conceal(input)
@@ -244,7 +248,11 @@ def _invocation(
     *,
     user: str | None,
 ) -> Invocation:
-    """Return the invocation of a run; ``variables`` override the user's. Raise ``CommandError`` for wrong values."""
+    """Return the invocation of a run; ``variables`` override the user's. Raise ``CommandError`` for wrong values.
+
+    ``name`` is the program, for messages; its path is found when it is started. Only a user other than the caller needs
+    a change of identity.
+    """
     argv = tuple(program_checks.argument(name, value) for value in arguments)
     account = None if user is None else _account(name, user)
     environment = program_checks.environment(name, {**(account.variables if account else {}), **variables})
@@ -262,7 +270,7 @@ def _account(name: str, user: str) -> child.Identity:
 
 
 class ProgramRun:
-    """One run of a program."""
+    """One run of a program: its output, its log lines and its errors; ``Command`` makes a new one for each call."""
 
     def __init__(
         self, name: str, seconds: float, context: Context | None, invocation: Invocation, level: str | None
@@ -335,6 +343,7 @@ class ProgramRun:
                     if stream == processes.STDOUT:
                         yield chunk
                     else:
+                        # More than the tail, as a secret may begin before it.
                         self._stderr = (self._stderr + chunk)[-_TAIL - self._mask.longest :]
                         self._log_output(self._stderr_level, lines.feed(chunk, _TAIL))
         except ChildProcessError:

@@ -107,7 +107,7 @@ def _fork(function: Callable[[], object]) -> tuple[int, int]:
 def _answer(function: Callable[[], object], writing: int, parent: int) -> NoReturn:
     """Compute in the forked child, send ``(failed, result or exception)`` to the parent by pickle, and end the child.
 
-    Memory is limited, as the data is untrusted.
+    ``writing`` is the end of the pipe for the answer. Memory is limited, as the data is untrusted.
     """
     try:
         process_tree.end_with(parent)

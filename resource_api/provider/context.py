@@ -164,7 +164,10 @@ class RunContext:
             self.threads.start_grace_period()
 
     def log_traceback(self, error: BaseException, subject: str) -> None:
-        """Log at debug where a provider's exception comes from, from its own code inwards; not for errors of ours."""
+        """Log where an exception of a provider comes from, at the level debug; not for errors of ours.
+
+        Only frames from its own code inwards are shown.
+        """
         if isinstance(error, ResourceAPIError) or not self.log.enabled("debug"):
             return
         from traceback import TracebackException
@@ -214,7 +217,8 @@ class Context:
     ) -> None:
         """Begin a call about ``subjects`` (by name); a ``reading`` call may report any name, but only as failed.
 
-        An ``answering`` one, which reads too, reports on no resource: its result or exception counts.
+        An ``answering`` one, which reads too, reports on no resource: its result or exception counts. In a ``noop``
+        call, of types with ``noop_handler``, programs that may change something are skipped.
         """
         self.type = definition
         self.noop = noop
@@ -252,7 +256,8 @@ class Context:
     def activate(self, provider: object) -> Iterator[Self]:
         """Make this the current context while ``provider`` is called, and log with its fields.
 
-        At the end raise as ``_check_end`` does, unless a logging context has failed, which may be the cause.
+        At the end raise the provider's first mistake, and ``ProviderError`` for a logging context that nothing has
+        ended; neither if a logging context has failed, which may be the cause.
         """
         stack = _stack(provider)
         stack.append(self)
@@ -411,7 +416,10 @@ class Context:
         return self._run.log.enabled(level, self.type.name)
 
     def note(self, level: str, message: str, *, prefix: bool = False, **fields: object) -> None:
-        """Log an observation, such as a program's line; ``prefix``: behind the message of the open logging context."""
+        """Log an observation that is not the provider's own, such as a line of a program that it runs.
+
+        ``prefix``: behind the message of the open logging context.
+        """
         if self.enabled(level):
             # The only name of the call, or those whose change is being made.
             names = self._only or self._open_names

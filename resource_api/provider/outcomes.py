@@ -186,7 +186,10 @@ class CallOutcomes(dict["Name", Outcome]):
         return f" ({', '.join(positions[:_MOST])}{', …' if len(positions) > _MOST else ''})" if positions else ""
 
     def set_status(self, names: list[Name], status: str, reason: object = "", *, tainted: bool = False) -> None:
-        """Set the status of names. Raise ``ProviderError`` where one is set: two would contradict each other."""
+        """Set the status of names. Raise ``ProviderError`` where one is set already: two would contradict each other.
+
+        ``tainted``: the failed resource must be replaced.
+        """
         for name in names:
             outcome = self.mention(name)
             if outcome.status is not None:
@@ -221,7 +224,11 @@ class CallOutcomes(dict["Name", Outcome]):
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:
-        """Mention the names of a new context. Raise ``ProviderError`` for mentioned ones, unless ``enclosing``."""
+        """Mention the names of a new logging context, before anything else is logged for them.
+
+        Raise ``ProviderError`` otherwise, unless a context of the names ``enclosing`` is open, with lines about them
+        too.
+        """
         for name in names:
             outcome = self.get(name)
             if outcome and outcome.mentioned and name not in enclosing:

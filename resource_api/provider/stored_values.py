@@ -32,7 +32,10 @@ _WITHOUT_REFERENCES: Final = 2
 
 
 class PrivateData:
-    """The private data of the resources of one run, by instance and name: as recorded, and as stored by its calls."""
+    """The private data of the resources of one run, by instance and name: as recorded, and as stored by its calls.
+
+    ``may_hold_secrets``: the state has a key, or nothing is recorded.
+    """
 
     def __init__(self) -> None:
         """Begin without records, as for a run without state, which keeps nothing."""
@@ -92,11 +95,12 @@ class DerivedValues:
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Return ``function(*arguments)``, stored by an earlier run or computed; ``owner``: the type of the function.
 
-        A new result is kept for later runs if it is JSON data.
+        A new result is kept for later runs, unless JSON would return another value for it, such as a list for a tuple.
         """
         try:
             data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)
         except ValueError:
+            # Without a digest of the arguments, as of an object that is no plain data.
             return function(*arguments)
         key = blake2b(data, digest_size=32).hexdigest()
         if (stored := self._earlier.get(key)) is not None:

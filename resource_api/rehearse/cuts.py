@@ -132,7 +132,10 @@ def _run_held(
 
 
 def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
-    """In the forked process: send the listener for held calls, call ``function``, exit with its code, or 1."""
+    """In the forked process, have changing system calls held, call ``function``, and exit with its code, or 1.
+
+    First the parent receives the descriptor by which it answers the held calls.
+    """
     code = 1
     try:
         _, machine, call = _MACHINES[platform.machine()]
@@ -180,7 +183,7 @@ def _held_calls(listener: int, child: int, stopped: Callable[[], bool]) -> Itera
 
 
 def _receive(listener: int) -> _HeldCall | None:
-    """Return a held system call, or None if its process has ended."""
+    """Return the notification of a held system call: id, process, call and arguments; None if the process has ended."""
     buffer = bytearray(_NOTIFICATION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -230,7 +233,11 @@ def _names() -> Mapping[int, str]:
 
 
 def _filter(machine: int) -> list[bpf.Instruction]:
-    """Return the seccomp program that holds the changing calls: to open a file is one if it creates or truncates."""
+    """Return the program for seccomp that holds the changing system calls and lets all others pass.
+
+    Calls that open files are changes only if they create or truncate one. An instruction has an operation, the numbers
+    of instructions to skip if it is true and if not, and a value.
+    """
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
         if name in _OPENS:
@@ -391,8 +398,8 @@ def _findings(
 ) -> Iterator[Finding]:
     """Yield the failed steps of the next run after a cut, or else the paths that it leaves different.
 
-    ``outcome`` and ``whole``: the documents of a cut run and of an uncut one; only ``compared`` paths count.
-    ``writers``: path → the references of the resources that write it.
+    ``outcome`` and ``whole``: the documents of a cut run and of an uncut one. Only ``compared`` paths count, which were
+    equal in two uncut runs. ``writers``: path → the references of its writers, for the name in the finding.
     """
     if outcome["failed"]:
         for fields in outcome["failed"]:

@@ -162,7 +162,10 @@ class Compared:
         return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
     def _part(self, path: str, entry: object) -> Any:
-        """Return the fields of a path's contents that are compared, or None for no path."""
+        """Return the compared fields of a path's contents, or None for no path.
+
+        The digest is omitted if it differs between two creations; of a shared file it disregards the order of lines.
+        """
         fields = comparable(entry)
         if fields is None:
             return None
@@ -262,7 +265,7 @@ class Damager:
 
     def _repair(self, damage: Damage, changed: set[str]) -> str:
         """Make the run that should repair a damage; return the problem remaining in the ``changed`` paths, or ""."""
-        before, damaged = self._before, self._contents
+        before, damaged = self._before, self._contents  # the readings around the damage
         report = self._apply()
         self._read()
         after = self._contents

@@ -259,7 +259,7 @@ def _on_the_way(order: Order, exchanges: int) -> list[int]:
 
 
 def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]], Mapping[str, Any]]) -> Verdict:
-    """Return whether up to ``count`` other orders have the same result.
+    """Return the verdict whether up to ``count`` other orders have the same result; findings are missing relationships.
 
     ``attempt`` applies the resources with these references in this order, and returns the document of ``once``.
     """
@@ -285,7 +285,6 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
     """Return an order's failures and contents without owners, and without the order of lines in ``shared`` files."""
-    # Numbers of users, as owners are, depend on the order of their creation.
     compared = {
         path: (kind, mode, in_any_order(digest) if path in shared else digest)
         for path, ((kind, mode, *_), digest) in document["contents"].items()
@@ -314,8 +313,8 @@ def _missing_relationship(
 ) -> Finding:
     """Return the finding that the second resource of ``pair``, or its component, must require the first.
 
-    It includes the symptom: the path in ``changed`` that differs, or the resource that fails in ``worse``, the result
-    of the wrong order.
+    It includes the symptom: the path in ``changed`` that differs, or another resource that fails in ``worse``, the
+    result of the wrong order. A failure of the second resource itself needs no mention.
     """
     first, then = (run.catalog.entries[index] for index in pair)
     outer, text = _requirement(run.catalog, first, then, relationships)

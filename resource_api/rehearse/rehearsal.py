@@ -257,7 +257,7 @@ class _Inside:
         return {"run": _failures(report), "contents": read_contents(self._layers)}
 
     def cut(self, point: int) -> dict[str, Any]:
-        """Apply, with ``point`` cut there, and apply again; return the document of the outcome."""
+        """Apply, killed before change ``point`` of a file (0: never), and apply again; return the document about it."""
         with _silent(self._runtime):
             return cuts.run(self._runtime, self._apply, self._layers, point)
 
@@ -396,7 +396,7 @@ def _remnants(
 
 
 def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
-    """Return effects ordered for output, those of the resources that installed packages last.
+    """Return effects ordered for output, those of the resources that installed packages last, not to hide the others.
 
     ``folded`` counts files by their package. Those that fold into one line by directory, which is clearer, lose the
     package.

@@ -119,7 +119,7 @@ class Rehearsal(NamedTuple):
         raise LookupError(question)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as a JSON document."""
+        """Return the result as a JSON document, for ``--format json``; named tuples become mappings."""
         verdicts = [{**entry._asdict(), "findings": [f._asdict() for f in entry.findings]} for entry in self.verdicts]
         effects = [{**entry._asdict(), "references": list(entry.references)} for entry in self.side_effects]
         return {

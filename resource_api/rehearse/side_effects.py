@@ -289,7 +289,10 @@ def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
 
 
 def _by_directory(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """Yield verb and text for effects: many in one directory are counted, a new directory stands for all within it."""
+    """Yield verb and text for effects: a count where many files of a directory have one verb, otherwise path by path.
+
+    A new directory stands for all that is made within it, and its line has their number.
+    """
     created = {effect.path for effect in group if effect.verb == "made"}
     inner_of = Counter(parent for path in created for parent in _parents(path))
     groups: dict[tuple[str, str], list[str]] = {}

@@ -115,6 +115,7 @@ def text_diff(
     is_, should = difference.is_ or "", difference.should or ""
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):
         return
+    # Masked before the comparison: a secret of several lines would be found in no single one.
     lines = unified(style.mask(is_), style.mask(should), names)
     for number, text in enumerate(lines if style.diff == "full" else islice(lines, most)):
         color = _COLORS.get(text[0], "") if number >= _HEADER else BOLD
@@ -124,7 +125,10 @@ def text_diff(
 
 
 def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
-    """Return the line of a log event with its long values cut, and under it the diff of a changed text."""
+    """Return the line of a log event, with its change made readable.
+
+    Long values in it are cut; the diff of a text, of at most ``most`` lines, is under it.
+    """
     text, under = event.text, list[str]()
     if event.change is not None and is_text_change(event.change):
         under = [f"  {line}" for line in text_diff(event.change, style, most=most)]

@@ -148,7 +148,10 @@ def summary(definition: Definition) -> str:
 
 
 def ordered(definition: Definition | FunctionPage) -> list[tuple[str, Attribute]]:
-    """Return the attributes by their names in manifests: namevars, ``ensure``, other properties, the rest by kind."""
+    """Return the attributes by their names in manifests: namevars, ``ensure``, other properties, the rest by kind.
+
+    Pages and JSON have them in this order. Inputs of a function stay in the order of their declaration.
+    """
     pairs = list(definition.attributes.items())
     if isinstance(definition, FunctionPage):
         return pairs
@@ -172,7 +175,11 @@ def _facts(attribute: Attribute, noun: str) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type in its author's words (``must_be``), if any; ``expressions``: with the data type too."""
+    """Return a data type, without ``Optional``, in its author's words (``must_be``), if any.
+
+    With ``expressions`` the words are followed by the data type, regular expressions included: they are hard to read,
+    but exact.
+    """
     whole = attribute.datatype
     datatype = whole.parts[0] if whole.kind == "Optional" and whole.parts else whole
     if not attribute.must_be:
@@ -190,7 +197,8 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 def _alternatives(datatype: DataType, must_be: str) -> str:
     """Return a restricted text, or a list of such, in words: ``auto or a port, or a list of them``.
 
-    Return "" for a data type that ``must_be``, the author's words, describes only in part, such as a hash.
+    Return "" for a data type that ``must_be``, the author's words, describes only in part: a hash, a list of other
+    elements. The caller then puts the words behind the data type.
     """
     scalars = [leaf for leaf in datatype.leaves if leaf.kind != "Array"]
     arrays = [leaf for leaf in datatype.leaves if leaf.kind == "Array"]
@@ -229,7 +237,11 @@ def _sections(
     expressions: bool,
     explained: bool = True,
 ) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the sections of a page below the attributes: heading and items, the same for text and Markdown."""
+    """Yield the sections of a page below the attributes: heading and items, the same for text and Markdown.
+
+    ``expressions``: with data types in full. ``explained``: with the meanings of features and kinds; the reference, a
+    page for each type, explains them once. ``origin``: where the type is defined, or None.
+    """
     if isinstance(definition, TypeDefinition):
         yield from _feature_sections(definition, explained=explained)
     else:
@@ -246,7 +258,10 @@ def _sections(
 def _type_sections(
     definition: TypeDefinition, providers: Sequence[Suitability], *, expressions: bool
 ) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the sections that only a type has, on its providers, functions, relationships and titles."""
+    """Yield the sections that only a type has, on its providers, functions, relationships and titles.
+
+    ``providers``: with their suitability on this machine, or none. A section without content is left out.
+    """
     if definition.timeout is not None:
         limits = definition.timeout if isinstance(definition.timeout, dict) else {"each change": definition.timeout}
         yield "Time limits", [[f"{name}: {f'{limit:g} s' if limit else 'none'}"] for name, limit in limits.items()]
@@ -256,6 +271,7 @@ def _type_sections(
         pairs = definition.config.attributes.items()
         yield "Configuration", [_config(*pair, expressions=expressions) for pair in pairs]
     if definition.functions:
+        # The mark of pure functions stands only where others are not pure.
         mixed = len({function.pure for function in definition.functions.values()}) > 1
         yield "Functions", [_function(*pair, mixed=mixed) for pair in definition.functions.items()]
     if relations := relationships(definition):
@@ -401,7 +417,10 @@ def text(
 def _attribute_lines(
     name: str, attribute: Attribute, words: str, margin: str, width: int, *, noun: str
 ) -> Iterator[str]:
-    """Yield the lines of an attribute: its name, beside it, at the ``margin``, kind, documentation and ``words``."""
+    """Yield the lines of an attribute: its name, beside it, at the ``margin``, kind, documentation and ``words``.
+
+    A name that is longer than the column stands on a line of its own. ``noun``: for an attribute without a kind.
+    """
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
     if first == margin:
@@ -487,7 +506,11 @@ def _markdown_blocks(docs: str) -> Iterator[str]:
 def document(
     definition: Definition | FunctionPage, providers: Sequence[Suitability] = (), origin: Origin | None = None
 ) -> dict[str, Any]:
-    """Return the document of ``describe --json`` for a type, a component or a function; absent facts are left out."""
+    """Return the document of ``describe --json`` for a type, a component or a function; absent facts are left out.
+
+    A function and a component have fewer fields than a type. Keys that most types lack, such as ``timeout``, are left
+    out.
+    """
     origin_fields = {"origin": origin_document(origin)} if origin is not None else {}
     if isinstance(definition, FunctionPage):
         return {**_function_document(*definition), **origin_fields}
@@ -533,7 +556,7 @@ def origin_document(origin: Origin) -> dict[str, Any]:
 
 
 def provider_documents(providers: Sequence[Suitability]) -> list[dict[str, Any]]:
-    """Return the suitability of providers as data."""
+    """Return the suitability of providers as data; the reason is null for a suitable one."""
     return [
         {"name": provider.name, "suitable": not provider.reason, "reason": provider.reason or None}
         for provider in providers

@@ -47,7 +47,10 @@ def hosts_of(number: int) -> str:
 
 
 def group(names: Sequence[str], number: int, lines: Iterable[str], style: Style = PLAIN) -> Iterator[str]:
-    """Yield the names of the hosts with an equal result, folded as in ``web[1:3]`` and cut, and its lines."""
+    """Yield the lines of a group of hosts with equal results: their names, of many only the first, and the result.
+
+    ``names``: folded, such as ``web[1:3]``. ``number``: of the hosts. ``lines``: the result.
+    """
     labels, room = list[str](), _WIDEST
     for name in names:
         labels.append(escape(name if len(name) <= room else f"{name[:room]}…"))
@@ -189,6 +192,7 @@ def agent_lines(status: Mapping[str, Any], time_now: float | None = None) -> lis
         if time_now is not None:
             age = rough_duration(max(time_now - last["ended"], 0))
             lines.append(f"The last run ended {age} ago with exit code {last['exit_code']}.")
+    # Without a reason for concern, all is well.
     return [escape(line) for line in (*lines, *(f"- {reason}" for reason in status.get("reasons") or ("all is well",)))]
 
 

@@ -159,6 +159,7 @@ def _boxed(
         for name in reversed(enclosing_components(entry.parent)):
             boxes.setdefault(outer, {})[name] = None
             outer = name
+        # The resource belongs to the innermost component.
         inside.setdefault(entry.parent, []).append((index, entry))
     numbers = {name: number for number, name in enumerate(name for names in boxes.values() for name in names)}
 

@@ -46,7 +46,10 @@ FORMAT_VERSION: Final = 1
 
 
 def plan(plan: ExecutionPlan) -> PlanJson:
-    """Return the document of ``plan --json``; keys about rare parts are left out where there are none."""
+    """Return the document of ``plan --json``; keys about rare parts are left out where there are none.
+
+    A program that reads plans needs no case for parts that most manifests do not have.
+    """
     manifest, may_change = plan.catalog.manifest, plan.may_change()
     document: PlanJson = {
         "format_version": FORMAT_VERSION,
@@ -111,7 +114,11 @@ def origin(declared: Declaration, element: Element) -> OriginJson:
 
 
 def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
-    """Return one step of a plan's document; ``may_change``: it is in sync, but an earlier step may change that."""
+    """Return one step of a plan's document; ``may_change``: it is in sync, but an earlier step may change that.
+
+    Keys that are rare, such as ``error`` or ``predicted``, stand only where they apply. ``write_only`` values are
+    secrets, wrapped or not.
+    """
     hidden = step.definition.write_only
     document: PlanStepJson = {
         "reference": str(step.reference),

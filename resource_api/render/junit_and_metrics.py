@@ -27,7 +27,11 @@ _TRUST: Final = ("verified", "directory", "untrusted", "unreachable")
 
 
 def junit(document: Mapping[str, Any]) -> str:
-    """Return the document of a run or a plan as JUnit XML, for continuous integration."""
+    """Return the document of a run or a plan as JUnit XML, for continuous integration.
+
+    Resources in sync are no test cases: there may be thousands. A problem that ended the whole command is one, of the
+    class ``resource-api``.
+    """
     name = f"{document.get('project') or 'unknown'}/{document.get('stack') or 'default'}"
     suite = ET.Element("testsuite", name=name)
     if isinstance(document.get("started"), (int, float)):
@@ -44,6 +48,7 @@ def junit(document: Mapping[str, Any]) -> str:
             _case(suite, step["reference"], kind, step.get("seconds") or 0.0, _result(step))
     cases = suite.findall("testcase")
     for count, tag in (("errors", "error"), ("failures", "failure"), ("skipped", "skipped")):
+        # Counted at the end, from the elements that were made.
         suite.set(count, str(sum(case.find(tag) is not None for case in cases)))
     suite.set("tests", str(len(cases)))
     suite.set("time", f"{document.get('seconds') or 0:.3f}")

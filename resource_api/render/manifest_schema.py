@@ -149,7 +149,11 @@ def _evaluated(metaparameter: Schema) -> Schema:
 
 
 def _within(schema: Schema) -> Schema:
-    """Return a value's shape in which every item and member may be an expression too, but not the whole value."""
+    """Return a value's shape in which every item and member may be an expression too, but not the whole value.
+
+    ``schema`` is that of a data type. Keywords with a schema for parts are opened; alternatives are walked, as they are
+    for the whole.
+    """
     shape = dict(schema)
     for word in ("items", "additionalItems", "additionalProperties"):
         if isinstance(part := shape.get(word), dict):
@@ -229,6 +233,7 @@ def _titles_without_names(definition: TypeDefinition) -> str:
     """
     if not definition.titles.regexes or any(definition.attributes[name].has_default for name in definition.namevars):
         return ""
+    # ``None`` is a pattern that cannot be translated: then no title is refused.
     patterns = [_in_brackets(pattern["pattern"]) for pattern in definition.title_patterns]
     if None in patterns:
         return ""
@@ -239,7 +244,7 @@ def _in_brackets(source: str) -> str | None:
     """Return a title pattern of a type for the text after ``[`` in a key, in the dialect of JSON Schema.
 
     None if it is too complicated to translate. It has no capturing groups: validators join patterns, which would change
-    the numbers of groups.
+    the numbers of groups. A pattern for the whole title must also match the bracket that ends it.
     """
     try:
         pattern = parser.translate(re.sub(r"\(\?P?<[A-Za-z_]\w*>", "(", source)).pattern
@@ -283,6 +288,7 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
     type that is not known here.
     """
     definitions = [definition for definition in types if isinstance(definition, TypeDefinition)]
+    # A name that two types use does not identify a function.
     uses = Counter(name for definition in definitions for name in definition.functions)
     conditions: list[Schema] = []
     every: list[str] = []

@@ -93,7 +93,11 @@ class PlanDocument(NamedTuple):
 
 
 def lines(plan: ExecutionPlan, style: Style = PLAIN, *, verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of a plan; ``verbose``: also resources that a step may change, and omitted declarations."""
+    """Yield the lines of a plan.
+
+    ``verbose``: also of resources in sync that a step before them may change, and of declarations that are left out
+    because their conditions do not hold.
+    """
     steps = _step_documents(plan, plan.may_change() if verbose else {})
     document = PlanDocument(steps, plan.summary, plan.drift, plan.output_changes)
     outputs, handlers = plan.catalog.scope.stack_outputs, plan.failure_sources()
@@ -173,7 +177,11 @@ def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Itera
 
 
 def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_after: str = "") -> StepDocument:
-    """Return the document of one step, with secrets wrapped; ``cause``: the failure because of which it is skipped."""
+    """Return the document of one step, with secrets wrapped.
+
+    ``cause``: the failing resource because of which it will be skipped, or None. ``read_after``: the acting resource
+    after which it is read again, or "".
+    """
     definition, entry, action = step.definition, step.entry, step.action
     changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
     names = definition.parameters if uses_parameters(action, definition.features) else ()
@@ -192,6 +200,7 @@ def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_afte
         only_ordered=entry.index in plan.catalog.subscribes and "refreshable" not in definition.features,
         create_first=step.create_first,
         changes=changes,
+        # Only declared ones: a default is no news for the author.
         parameters={n: attributes[n].conceal(step.should[n]) for n in names if n in entry.inputs and n in step.should},
         replaces_because=step.decision.replaces_because,
         side_effects=step.side_effects,
@@ -337,6 +346,7 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> S
 def _drift(drift: Drifted, style: Style) -> Iterator[str]:
     """Yield the lines of a drifted resource: each recorded value (``is_``), and the present one (``should``)."""
     parts = [part for change in drift.changes for part in nested_parts(change)]
+    # Parts one by one, unless they would fill the screen.
     changes = parts if len(parts) <= SCREEN else drift.changes
     words = []
     for change in changes:

@@ -48,7 +48,11 @@ class StepGroup(NamedTuple):
 
 
 def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, object], mask: Mask) -> str:
-    """Return the compact form of a run as JSON, without secrets; ``run_fields``: its line of the history."""
+    """Return the compact form of a run as JSON; ``run_fields`` is its line of the history.
+
+    It is stored beside the state at the end of a run. Every secret in it is ``<sensitive>``; ``mask`` finds secrets
+    inside other texts.
+    """
     document = {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
@@ -138,7 +142,8 @@ _BEGIN: Final = _End(0.0, -1)
 def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[int]:
     """Return the indices of the calls on the longest chain of calls that waited for each other, in their order.
 
-    An operation ends when its call does; one without a call passes on the time of those that it waits for.
+    A user who wants a faster run looks at these calls. An operation ends when its call does; one without a call passes
+    on the time of those that it waits for. The path is followed back from the latest end.
     """
     if len(calls) < 2:  # noqa: PLR2004 - one call waits for none
         return list(range(len(calls)))

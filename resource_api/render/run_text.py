@@ -151,7 +151,11 @@ _COMPARED: Final = ("action", "status", "error")
 
 
 def chart(runs: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]:
-    """Yield a table of runs: time, id, numbers (as bars too if that fits into ``width``, None: any), and command."""
+    """Yield a table of runs: time, id, seconds, changed and drifted resources as numbers and bars, command.
+
+    Without bars if a line with them would be longer than ``width``; None: any line fits. Bars are relative to the
+    largest value of their column. ``runs``: lines of the history, at least one.
+    """
     rows = [(_seconds(run), _change_count(run), run.get("drifted") or 0) for run in runs]
     largest = list(map(max, zip(*rows, strict=True)))
     commands = list(map(_command, runs))
@@ -295,7 +299,11 @@ def overview_row(host: HostOverview) -> dict[str, object]:
 
 
 def overview_lines(overview: OverviewJson) -> Iterator[str]:
-    """Yield the lines of the overview of one machine: status, last run and change, failures, drift, slow calls."""
+    """Yield the lines of the overview of one machine: status, last run and change, failures, drift, slow calls.
+
+    Sections without content are left out. Ages are relative to ``until``, the moment at which the machine made the
+    overview.
+    """
     numbers = (
         f"{overview['failed_runs']} failed, {counted(overview['changes'], 'change')}, {overview['drifted']} drifted"
     )

@@ -35,6 +35,7 @@ def table(rows: Sequence[Row], room: int | None) -> Iterator[str]:
     cells = [header, *([_cell(row.get(name), widest) for name in names] for row in rows)]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     count = len(widths)
+    # At least the first column, the key, stays.
     while room is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > room:
         count -= 1
     for line in cells:
@@ -49,6 +50,7 @@ def comma_separated(rows: Sequence[Row], *, terminal: bool) -> Iterator[str]:
     A missing value is empty; lists and mappings are JSON. Values are escaped on a ``terminal`` only.
     """
     names = _columns(rows)
+    # One by one: a value may contain a line break, so that the text of all could not be split into rows.
     for values in (names, *([_value(row.get(name)) for name in names] for row in rows)):
         written = StringIO()
         end = "\r\n"  # a value that contains it is quoted

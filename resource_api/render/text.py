@@ -178,7 +178,11 @@ _NAMED: Final = 40
 
 
 def repeated_failures(run_report: RunReport, style: Style) -> Iterator[str]:
-    """Yield a line for each failure and its skipped resources, again at the end: a long log has scrolled them away."""
+    """Yield a line for each failure: the resource, its position, the reason, the number of skipped resources.
+
+    They are shown again at the end, because a long run's log has scrolled them away. Of a reason only the first line is
+    shown.
+    """
     failed = [report for report in run_report.steps if report.status == "failed"]
     skipped = Counter(report.cause for report in run_report.steps if report.status == "skipped")
     if failed:

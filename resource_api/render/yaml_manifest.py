@@ -55,6 +55,7 @@ def manifest(
     lines: list[str] = []
     is_empty = True
     for definition, rows in listed:
+        # ``ensure`` first, ``read_only`` values, which are comments, last.
         attributes = sorted(
             definition.attributes.items(), key=lambda item: (item[0] != "ensure", item[1].kind == "read_only")
         )
@@ -78,7 +79,8 @@ def _resource(
 ) -> Iterator[str]:
     """Yield the lines that declare a listed resource, at the end as comments the values that cannot be declared.
 
-    ``attributes`` are in the order of the lines; ``row``: attribute → value; ``declared`` as for ``manifest``.
+    ``attributes`` are in the order of the lines; ``row``: attribute → value; ``declared`` as for ``manifest``. A
+    mapping of which the system made some members is divided into both.
     """
     lines, comments = list[str](), list[str]()
     if provider := split_instance(definition.instance)[1]:
@@ -160,7 +162,10 @@ def _comment(value: object) -> str:
 
 
 def entry(key: str, value: object, indent: str) -> Iterator[str]:
-    """Yield the lines of a key with its value: nested mappings, lists of one line each, texts as blocks."""
+    """Yield the lines of a key with its value: nested mappings, lists of one line each, texts as blocks.
+
+    Each form is the one in which people write it. ``indent``: the spaces before the key.
+    """
     quoted = key if _bare(key) else _quoted(key)
     if isinstance(value, dict) and value:
         yield f"{indent}{quoted}:"
@@ -180,8 +185,8 @@ def entry(key: str, value: object, indent: str) -> Iterator[str]:
 def _block(value: str, indent: str) -> list[str]:
     """Return the lines of a text as a literal block (``|``); none for text that only quotes preserve.
 
-    That is text that begins with a space or a line end, has spaces at the end of a line or more than one line end at
-    its end, or characters that are escaped.
+    A block can be read like the text itself. Quotes take text that begins with a space or a line end, has spaces at the
+    end of a line or more than one line end at its end, or characters that are escaped.
     """
     lines = value.split("\n")
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):

@@ -103,7 +103,7 @@ def _recorded_value(runtime: Runtime, catalog: Catalog, path: ExpressionPath) ->
 
 
 class InputValue(NamedTuple):
-    """One input; ``place``, the location of its value, is empty without one."""
+    """One input of a manifest; ``place``, the location of its value, is empty without one."""
 
     name: str
     type: str
@@ -117,8 +117,8 @@ def list_inputs(
 ) -> list[InputValue]:
     """Return the inputs of a manifest, in its order; ``located`` has the positions of ``inputs``.
 
-    A missing mandatory input is no error here, unless the manifest is a program. Raise ``ManifestError`` for a wrong
-    file or value, ``UsageError`` for a secret from the command line.
+    A missing mandatory input is no error here, unless the manifest is a program: the list shows which ones to give.
+    Raise ``ManifestError`` for a wrong file or value, ``UsageError`` for a secret from the command line.
     """
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
     with ProviderPool(runtime.registry, runtime.run) as providers:
@@ -221,7 +221,11 @@ def history(call: Call) -> list[dict[str, Any]]:
 
 
 def run(call: Call) -> RunJson | OverviewJson:
-    """Return the document of the run that the options name; with ``since`` the overview of that many seconds."""
+    """Return the document of the recorded run that ``run`` among the options names.
+
+    With ``since``, a number of seconds, return the overview of the runs of that time until now. Only the overview may
+    be about no run at all, so that the first form raises ``UsageError`` where nothing is recorded.
+    """
     store, options = call.runtime.store, call.options
     if (seconds := options.get("since")) is None:
         return recorded_stack.Runs(store, recorded_stack.all_selected(store, options)).document(options.get("run"))

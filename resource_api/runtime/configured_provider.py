@@ -74,10 +74,12 @@ class ProviderSelector:
         inputs: Mapping[str, object],
         config: Mapping[str, object] | None,
     ) -> SelectedProvider:
-        """Return the entry ``provider`` of the manifest or ``providers.yaml``, its default one, or one by ``config``.
+        """Return the configured provider of a type that a command uses.
 
-        Raise ``UsageError`` for an unknown provider and for values that ``config`` cannot have, ``ManifestError`` for
-        an invalid declaration, ``ProviderError`` where a function or ``check_config`` fails.
+        It is the entry ``provider`` of the manifest or of ``providers.yaml``, the default one of the manifest, or one
+        with the configuration ``config``. Raise ``UsageError`` for an unknown provider and for values that ``config``
+        cannot have, ``ManifestError`` for an invalid declaration, ``ProviderError`` where a function or
+        ``check_config`` fails.
         """
         if config is not None and (provider is not None or manifest is not None):
             raise UsageError("a provider has its configuration where it is declared: give its name, or a configuration")
@@ -150,7 +152,7 @@ class ProviderSelector:
         return map(reading.read_providers, self._registry.data_files(PROVIDERS))
 
     def _unknown_message(self, provider: str) -> str:
-        """Return the message for a provider that no ``providers.yaml`` declares."""
+        """Return the message for a provider that no ``providers.yaml`` declares, with the nearest declared name."""
         near = suggestion(provider, [name for manifest in self._declared() for name in manifest.providers])
         advice = "declare it in providers.yaml in a directory of the module path, or name the manifest that declares it"
         return f"unknown provider '{provider}'; {advice}" + (f"; {near}" if near else "")
@@ -198,7 +200,11 @@ def _default_provider(type_name: str, manifest: Manifest) -> str:
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:
-    """Return merged attribute → its members that resources of a provider declare: only these are compared."""
+    """Return merged attribute → the members that resources of a provider declare in a manifest.
+
+    A generated manifest declares only these: the other members are not compared, as the system made them. They are read
+    from the manifest before it is compiled, so that defaults of its files are added here.
+    """
     declared: dict[str, set[str]] = {}
     for resource in manifest.resources if definition.merged else ():
         if resource.type != definition.name or (resource.meta.get("provider") or resource.type) != provider:

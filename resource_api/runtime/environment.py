@@ -129,7 +129,7 @@ class RunEnvironment(ResourceReader):
 
     @property
     def store(self) -> Store:
-        """The state store, opened at its first use."""
+        """The state store, opened at its first use: many commands need none."""
         if self._store is None:
             self._store = open_store(None if self._state is None else str(self._state), self.key)
         return self._store
@@ -151,7 +151,7 @@ class RunEnvironment(ResourceReader):
     def with_copied_state(self, store: Store, catalog: Catalog | None = None) -> Self:
         """Return a copy for a rehearsal with another store, to which stacks are copied; this one is not locked.
 
-        With a ``catalog``, copy only its own stack and those whose outputs it uses.
+        With a ``catalog``, copy only its own stack and those whose outputs it uses: no other one can affect its plan.
         """
         names = self.store.stacks()
         if catalog is not None:
@@ -190,7 +190,7 @@ class RunEnvironment(ResourceReader):
 
     @property
     def compiler(self) -> ManifestCompiler:
-        """A compiler for one run."""
+        """A compiler for one run: it notes the files of that run's assets and archives."""
         compiler = ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs, self._contents)
         compiler.input_files = self.input_files
         return compiler
@@ -286,7 +286,10 @@ class _LockWait:
         return self.error.holder
 
     def try_lock(self, acquire: Callable[[float], object], attempt: float, until: float) -> bool:
-        """Return whether ``acquire`` succeeds within an ``attempt``; in the last one, at ``until``, it may raise."""
+        """Call ``acquire`` once, for at most ``attempt`` seconds and not beyond ``until``; return whether it succeeded.
+
+        Raise ``StateLocked`` where the time limit has come: less than an ``attempt`` remained.
+        """
         remaining = until - time.monotonic()
         try:
             acquire(max(0.0, min(attempt, remaining)))
@@ -303,7 +306,12 @@ class _LockWait:
 
 
 def read_saved_plan(path: str) -> dict[str, Any] | None:
-    """Return the document of a saved plan, whatever it is called, or None for any other file, such as a manifest."""
+    """Return the document of a saved plan, or None for any other file, such as a manifest.
+
+    ``apply`` gets either as its argument. The name of the file is not considered. A file that does not begin with ``{``
+    is not read further, and one without the text ``"format_version"`` is not parsed: a large manifest costs nothing
+    here.
+    """
     try:
         # O_NONBLOCK: opening a named pipe would wait for its other end, and its content could be read only once.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:

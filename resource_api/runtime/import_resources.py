@@ -157,7 +157,11 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
 
 
 def _read_entries(entries: Sequence[Entry], snapshot: Snapshot, name: str | None) -> dict[int, _Reading]:
-    """Read the resources to import; return entry's index → the result; ``name``: of the only one, or its id."""
+    """Read the resources to import; return entry's index → its row or None, and the reason of a failure or "".
+
+    ``name``, unless None, belongs to the only entry: if its type can import by id, that is the system's id of the
+    resource, which cannot be read by its declared name before it is recorded.
+    """
     by_instance: dict[str, list[Entry]] = {}
     stated: dict[str, dict[Name, str]] = {}
     for entry in entries:
@@ -272,7 +276,11 @@ def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
 def _imported_record(
     catalog: Catalog, entry: Entry, row: Mapping[str, object], state: StackState, providers: ProviderPool
 ) -> Record:
-    """Return the record of a resource; declared values that differ from ``row`` are changes of the next plan."""
+    """Return the record of an imported resource.
+
+    Declared values that differ from ``row`` are not recorded: the next plan shows them as changes, not as drift. Nor
+    are values that no state keeps (``write_only``, ``ephemeral``) or that are still unknown (``pending``).
+    """
     hidden = {*entry.definition.write_only, *entry.ephemeral, *entry.pending}
     should = seal_secrets({key: value for key, value in entry.should.items() if key not in hidden}, state.salt)
     record = Record(
@@ -291,6 +299,7 @@ def _imported_record(
         implementation=providers.implementation(entry.instance, entry.name),
         private=seal_secrets(providers.run.private.get(entry.key), state.salt),
     )
+    # Drift is a difference of ``is_`` from the row: with the declared values in its place it shows those that differ.
     differences = drifting.drifted_attributes(entry.definition, record._replace(is_=should), row, state.salt)
     unlike = {difference.attribute for difference in differences}
     return record._replace(should={key: value for key, value in should.items() if key not in unlike})

@@ -80,7 +80,8 @@ class ManifestCompiler:
     ) -> Catalog:
         """Return the catalog of a manifest, with warnings of files that other users can write, or read secrets in.
 
-        ``from_file``: a manifest that was read already comes from one. Raise as ``compile_providers``.
+        ``from_file``: ``source``, a manifest that was read already, comes from a file. Raise ``ManifestError``, and
+        ``UntrustedCode`` for a Python manifest that others can write to.
         """
         catalog = self._compile(self.read(source, inputs, providers), inputs, providers)
         is_sent_or_saved = bool(catalog.manifest.saved_in) or catalog.manifest.file == reading.STDIN
@@ -97,7 +98,11 @@ class ManifestCompiler:
         return self._warn_of_writers(catalog) if isinstance(source, (str, os.PathLike)) else catalog
 
     def _compile_providers(self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        """Return the catalog of a manifest's providers, an empty one where they have problems, which are logged."""
+        """Return the catalog of a manifest's providers, or an empty one where they have problems, which are logged.
+
+        ``destroy`` then uses the recorded configurations: a broken manifest must not prevent that its resources are
+        deleted.
+        """
         input_values(manifest, inputs)  # raises UsageError for a secret from the command line, needed or not
         # Empty of everything that refers to resources, or would be an error without them.
         frame = manifest._replace(
@@ -124,8 +129,8 @@ class ManifestCompiler:
     ) -> Manifest:
         """Return a manifest with its includes; start its Terraform providers, and set versions and implementations.
 
-        ``complete``: a missing input is an error, not a reason to leave out an include. Raise ``UsageError`` for inputs
-        that are no mapping.
+        The types of Terraform providers are known only then. ``complete``: a missing input is an error, not a reason to
+        leave out an include. Raise ``UsageError`` for inputs that are no mapping.
         """
         manifest = self.read_declarations(source, inputs, providers, complete=complete)
         if families := [declared for declared in manifest.providers.values() if declared.is_program]:
@@ -140,7 +145,11 @@ class ManifestCompiler:
     def read_declarations(
         self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool = True
     ) -> Manifest:
-        """Return a manifest with its includes as ``read`` does, but search no program of its providers."""
+        """Return a manifest with its includes as ``read`` does, but search no program of its providers.
+
+        ``providers lock`` needs that: the programs are not locked yet. ``complete``: an include whose condition lacks
+        an input is an error; otherwise it is left out. Raise ``UsageError`` for inputs that are no mapping.
+        """
         if not isinstance(inputs, Mapping):
             raise UsageError(f"inputs must be a mapping of names to values, not {inputs!r:.80}")
         if not isinstance(source, (str, os.PathLike, Mapping, Manifest)):

@@ -54,7 +54,11 @@ class PolicyEvaluator:
         self._sent: set[Problem] = set()
 
     def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
-        """Check every selected resource (None: all) whose values are known; return ``prior`` with the errors."""
+        """Check every selected resource (None: all) whose values are known; return ``prior`` with the errors.
+
+        The planner fails the steps of resources that have an error there. One with unknown values is checked during the
+        run, when they are known. Also store the stack and the manifest of the run, for the other checks.
+        """
         self._urn = prior.urn
         self._manifest = catalog.manifest
         errors = dict(prior.errors)
@@ -78,7 +82,10 @@ class PolicyEvaluator:
         return "; ".join(errors)
 
     def check_plan(self, planned: ExecutionPlan) -> ExecutionPlan:
-        """Return a plan with the forbidden steps failed. Raise ``ResourceError`` where no step could be failed."""
+        """Check a plan by the policies; return it with the forbidden steps failed.
+
+        Raise ``ResourceError`` for a plan that is forbidden as a whole and has no acting step to fail.
+        """
         state = planned.prior.state
         policy_plan = PolicyPlan(state.project, state.stack, tuple(map(_policy_step, planned.steps)), planned.complete)
         problems = [
@@ -92,7 +99,7 @@ class PolicyEvaluator:
         return _with_failures(planned, errors) if errors else planned
 
     def _warn(self, problems: Iterable[Problem]) -> None:
-        """Send each problem that is no error to ``notify``, unless it was sent before."""
+        """Send each problem that is no error to ``notify``, unless it was sent before; errors fail steps instead."""
         for problem in problems:
             if problem.severity != "error" and problem not in self._sent:
                 self._sent.add(problem)
@@ -259,7 +266,7 @@ class _EarlierSteps:
 
     @cached_property
     def _present(self) -> set[int]:
-        """The indices of the entries that will be there after their steps."""
+        """The indices of the entries that will be there after their steps, if none of these fails."""
         noop = self._plan.options.noop
         return {
             step.entry.index

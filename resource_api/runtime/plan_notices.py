@@ -43,7 +43,9 @@ def report_findings(
 ) -> None:
     """Log changes in doubt, undeclared records and effects on other stacks in ``store`` before a run acts.
 
-    Send drift and planned changes to ``notify``, unless None. ``recorded``: whether the run is one of a stack.
+    Send drift and planned changes to ``notify``, unless None. ``recorded``: whether the run is one of a stack, unlike a
+    change by the command ``resource``. The other stacks, which take time to read, are read only if something may be
+    written, or at level info.
     """
     if notify is not None:
         for drift in plan.drift:

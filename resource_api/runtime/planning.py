@@ -87,7 +87,11 @@ class Planning:
     def plan_manifest(
         self, source: Source, inputs: Mapping[str, object], request: CacheRequest | None = None
     ) -> planner.ExecutionPlan:
-        """Return the plan of a manifest, for ``destroy`` of an empty one; ``request``: without unchanged resources."""
+        """Return the plan of a manifest; for ``destroy`` the one of the empty manifest of its project.
+
+        With a ``request``, resources that an earlier run found unchanged may be left out. Under policies none is left
+        out, as they check every resource in each run.
+        """
         environment = self._environment
         if self.options.destroy:
             return self._plan_catalog(environment.catalog_of_providers(source, inputs, self._providers))
@@ -125,11 +129,16 @@ class Planning:
             self._environment.claim(name)
         state = self._environment.store.load(name)
         if self.options.prune:
+            # Two manifests of one file name would otherwise delete each other's resources.
             targets.check_prune(catalog, state, project_named=self._environment.project is not None)
         return self._decide(catalog, state)
 
     def _plan_incrementally(self, request: CacheRequest) -> planner.ExecutionPlan | None:
-        """Return a plan without the resources that the cache holds as unchanged, or None if all must be planned."""
+        """Return a plan without the resources that the cache holds as unchanged, or None if all must be planned.
+
+        An earlier run has saved them; they are left out as long as manifest, code and state are the same. The rest of
+        the manifest is compiled and decided here like a whole one.
+        """
         environment = self._environment
         if (conclusion := environment.store.load_conclusion(request.label)) is None:
             return None
@@ -146,8 +155,12 @@ class Planning:
             return self._decide_steps(catalog, state)
 
     def _decide_steps(self, catalog: Catalog, state: StackState) -> planner.ExecutionPlan:
-        """Match the catalog with the state, observe the machine, plan every step; fail those that policies forbid."""
+        """Match the catalog with the state, observe the machine, plan every step, and fail those that policies forbid.
+
+        Orphans of ``purge`` are added before resources are observed, so that they are planned like other ones.
+        """
         catalog, prior, purge = self._match(catalog, state)
+        # Orphans were not in the catalog when its secrets were masked.
         self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
         self.snapshot.imports = _import_ids(catalog, prior)
         queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
@@ -273,7 +286,10 @@ def _acts(step: Step) -> bool:
 def planned(
     environment: RunEnvironment, options: Options, make: Callable[[Planning], planner.ExecutionPlan], run: str = ""
 ) -> Iterator[tuple[Plan, Snapshot]]:
-    """Yield the plan that ``make`` returns and the rows read for it; ``run``: the id of its run, which locks, or ""."""
+    """Yield the plan that ``make`` returns and the rows that were read for it; close the providers at the end.
+
+    ``run``: the id of the run that will execute it, whose stack is claimed; "" for a plan that is only shown.
+    """
     environment.run.derived = None  # of the former run
     bound = environment.log.bind(stack=environment.stack, **({"run": run} if run else {}))
     with bound, ProviderPool(environment.registry, environment.run) as providers:

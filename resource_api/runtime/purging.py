@@ -43,10 +43,10 @@ class PurgeError(ManifestError):
 
 
 class Purging:
-    """Applies the rules of one catalog to the resources that their types list."""
+    """Applies the rules of ``purge`` of one catalog to the resources that their types list."""
 
     def __init__(self, catalog: Catalog, prior: Prior, snapshot: Snapshot, store: StateStore) -> None:
-        """List nothing yet; ``store`` has the states of other stacks."""
+        """List nothing yet; ``store`` has the states of other stacks, whose resources no purge deletes."""
         self._catalog = catalog
         self._prior = prior
         self._snapshot = snapshot
@@ -81,7 +81,11 @@ class Purging:
         return self._with_orphans(strays)
 
     def _strays(self, rule: PurgeRule) -> Sequence[Record]:
-        """Return the records of the resources that a rule deletes: listed by their type, and declared nowhere."""
+        """Return the resources that a rule of ``purge`` deletes: listed by their type, and declared nowhere.
+
+        Each is its record, or else one made of its listed row, in the order of the list. The other stacks, which take
+        time to read, are read only if something is left after the names of this one.
+        """
         rows = self._listed(rule)
         kept_names = self._kept_names(rule.definition) if rows else ()
         definition = rule.definition
@@ -94,7 +98,11 @@ class Purging:
         return [self._record(rule.definition, name, row) for name, row in strays.items() if name not in elsewhere]
 
     def _listed(self, rule: PurgeRule) -> Rows:
-        """Return name → row of the resources of a rule. Raise ``ManifestError`` for a type that never can list any."""
+        """Return name → row of the existing resources that a rule of ``purge`` includes.
+
+        A type that cannot be listed yet, as an earlier step may install or configure its provider, is noted in
+        ``_unlisted`` for ``report_unlisted``. Raise ``ManifestError`` for a type that never can be listed.
+        """
         definition = rule.definition
         if self._deferred.contains(definition.instance):
             self._unlisted.append((rule, "its provider is not configured yet"))

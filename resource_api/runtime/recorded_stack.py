@@ -65,10 +65,10 @@ _SUCCEEDED: Final = frozenset({0, 2})
 
 
 class RecordedStack:
-    """One stack of a store."""
+    """One stack of a store, for a command that reads or edits its state."""
 
     def __init__(self, runtime: RunEnvironment, settings: Settings, name: StackName | None = None) -> None:
-        """Open the store; use the stack ``name``, or else the one that the command's options select."""
+        """Open the store; use the stack ``name``, or else the one that the command's options (``settings``) select."""
         self.store: Store = runtime.store
         self._runtime = runtime
         self._settings = settings
@@ -122,7 +122,10 @@ def selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION)
 
 
 def all_selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION) -> Sequence[StackName]:
-    """Return the stack of ``--project``, or those of all projects. Raise ``UsageError`` for none, with ``advice``."""
+    """Return the stack of ``--project``, or the stacks of that name of all projects. Raise ``UsageError`` for none.
+
+    ``advice``: the end of the message about a stack that is not recorded, empty where no option selects it.
+    """
     stack, project = settings.get("stack") or "default", settings.get("project")
     recorded = store.stacks()
     if project is not None:
@@ -253,7 +256,7 @@ def parse_reference(text: str, state: StackState) -> Reference:
 
 
 class Runs:
-    """The finished runs of stacks, the oldest first."""
+    """The finished runs of stacks, the oldest first; a user names one by ``last``, or by the beginning of its id."""
 
     def __init__(self, store: Store, names: Sequence[StackName]) -> None:
         """Read the history of the stacks ``names``."""
@@ -292,7 +295,7 @@ class Runs:
         return runs[-1 - before]
 
     def _find(self, prefix: str) -> Mapping[str, Any]:
-        """Return the only run whose id begins with ``prefix``. Raise ``UsageError``."""
+        """Return the only run whose id begins with ``prefix``, as users shorten ids. Raise ``UsageError``."""
         runs = [run for run in self.all if str(run.get("run", "")).startswith(prefix)]
         if len(runs) != 1:
             raise self._error(f"{f'{len(runs)} runs begin with' if runs else 'there is no run'} '{prefix}'")
@@ -319,9 +322,10 @@ def _is_whole(document: RunJson) -> bool:
 
 
 def overview(runs: Runs, since: float, until: float) -> OverviewJson:
-    """Return the overview of the runs that ended in a period, given in seconds since 1970.
+    """Return the overview of the runs that ended in a period, given in seconds since 1970, for ``report --since``.
 
-    A stack is failing if its last run failed, whenever that was. Lists are cut: overviews of many hosts make one page.
+    A stack is failing if its last run failed, whenever that was. Lists are cut, and texts too: the overviews of many
+    hosts make one page. Only documents that a list needs are loaded, which takes time.
     """
     finished: list[Line] = [run for run in runs.all if "summary" in run]
     recent = [run for run in finished if run["ended"] >= since]
@@ -392,9 +396,11 @@ def _finished_run(run: Line) -> FinishedRunJson:
 
 
 def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
-    """Return a row for each resource that failed in ``run``, the last run of its stack, which fails since ``since``.
+    """Return a row for each resource that failed in ``run``, the last run of its stack.
 
-    If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code.
+    If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code. ``since`` in
+    each is the end of the first run in the unbroken series of failed ones. ``documents``: run's id → document;
+    ``finished``: all runs, the oldest first.
     """
     since = run["ended"]
     for earlier in reversed([item for item in finished if _stack_of(item) == _stack_of(run)]):
@@ -423,7 +429,7 @@ def _stack_of(run: Line) -> tuple[str, str]:
 
 
 def _last_change(run: Line, document: RunJson) -> ChangedResourcesJson:
-    """Return the resources that a run has changed."""
+    """Return the resources that a run has changed, with the run, for the overview."""
     changed = [step for step in document["steps"] if step["status"] == "success"]
     resources: list[ChangedResourceJson] = [
         {"reference": _short(step["reference"]), "action": step["action"]} for step in changed[:_MOST]

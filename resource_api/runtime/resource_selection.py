@@ -209,7 +209,7 @@ _FOREIGN: Final = {"==": "=", "=~": "~", "<>": "!=", "=>": ">=", "=<": "<="}
 
 
 class Filter(NamedTuple):
-    """One condition, as it is written."""
+    """One condition of ``--filter``, as it is written: attribute, operator and value, such as ``uid >= 1000``."""
 
     attribute: str
     operator: str
@@ -348,11 +348,13 @@ def find_resources(call: ResourceCall) -> ShownResources:
     definition = call.find_type(text)
     selected = call.select(definition)
     if selected is not None:
+        # A manifest may select another version of the type.
         definition = call.reader.registry.type(definition.name, selected.version).for_instance(selected.instance)
     filter_tests(options.get("filters") or (), [definition])  # raises for a wrong one before anything is read
     if name is None:
         return _list_type(call, definition, selected, None)
     name, attributes = parse_name(definition, name, options.get("changes") or (), call.secret)
+    # With all namevars among the pairs, these name one resource, whatever characters its title has.
     if is_pattern(name) and not attributes.keys() >= set(definition.namevars):
         return _list_type(call, definition, selected, name)
     return _one_resource(call, definition, selected, name, attributes)

@@ -74,7 +74,7 @@ class Runtime(RunEnvironment):
     def _report_missing(self, catalog: Catalog) -> None:
         """Warn of resources whose provider lacks a requirement, such as a Python package: an earlier one may bring it.
 
-        Raise ``ManifestError`` where no resource comes before them.
+        Raise ``ManifestError`` where no resource comes before them, so that nothing can install the requirement.
         """
         problems, before = [], False
         for entry in catalog.entries:
@@ -152,6 +152,7 @@ class Runtime(RunEnvironment):
         if isinstance(source, (str, os.PathLike)) and (document := read_saved_plan(os.fspath(source))) is not None:
             path, stack = os.fspath(source), {"project": self.project, "stack": self.stack}
             saved_plan.check_arguments(document, path, inputs, options, stack)
+            # a plan that was made under noop is carried out all the same
             return self.apply_saved(saved_plan.SavedPlan(document, path, self.key), {"noop": False, **options}, on_plan)
         manifest, values, run_options = source, inputs or {}, to_options(options)
         request = self._cache_request(manifest, values, run_options) if use_cache else None
@@ -164,8 +165,8 @@ class Runtime(RunEnvironment):
     ) -> Report:
         """Apply a saved plan with execution options: plan again, compare both, and execute the new plan if they agree.
 
-        ``on_plan`` receives the new plan after the comparison. The project and stack are those of the saved one. Raise
-        ``ManifestError`` where it is stale.
+        ``on_plan`` receives the new plan after the comparison. The project and stack are those of the saved one, set in
+        a copy of this runtime. Raise ``ManifestError`` where it is stale.
         """
 
         def check(plan: Plan) -> None:
@@ -274,7 +275,12 @@ class Runtime(RunEnvironment):
         on_plan: Callable[[Plan], None] | None,
         request: CacheRequest | None = None,
     ) -> Report:
-        """Plan and execute under the lock; by ``request``, save in the cache that a run had nothing to do."""
+        """Plan and execute under the lock; ``make`` returns the plan of a ``Planning``, ``on_plan`` receives it.
+
+        Manifests, saved plans and plans made before differ in ``make`` alone. With a ``request`` of the no-change
+        cache, the conclusion of a run that had nothing to do is saved, so that the next run plans only resources that
+        have changed.
+        """
         run, command = _run_id(), "destroy" if options.destroy else "apply"
         with self._lock_unless_noop(command, options), planned(self, options, make, run) as (plan, snapshot):
             if on_plan is not None:
@@ -297,7 +303,11 @@ class Runtime(RunEnvironment):
         return CacheRequest(source, label, inputs, options, self.created)
 
     def _execute(self, plan: Plan, snapshot: Snapshot, command: str, run: str, *, of_stack: bool = True) -> Report:
-        """Execute a plan and record its outcomes, also when interrupted; ``of_stack``: whether it may be recorded."""
+        """Execute a plan and record its outcomes, also when it is interrupted; ``run`` is the id of the run.
+
+        ``of_stack``: whether it is a run of the plan's stack, which is recorded; a change by the command ``resource``
+        is not.
+        """
         name, started, log, context = self.name(plan.catalog), time.time(), self.log, self.run
         # State is not written by a noop run, nor where there is no state.
         recorded = of_stack and not plan.options.noop and not isinstance(self.store, NoStore)
@@ -323,7 +333,12 @@ class Runtime(RunEnvironment):
         return report
 
     def _finish(self, plan: Plan, report: Report, command: str, started: float, *, recorded: bool) -> None:
-        """Add a ``recorded`` run to the history, with its document if it did anything; send that to ``on_document``."""
+        """Add the run to the history, save its document if it did anything, and pass that to ``on_document``.
+
+        The history is written only if the run is ``recorded``; a run without a change or failure leaves a line in it
+        and no document. ``started``: its begin, in seconds since 1970. A run that a signal has ended has the exit code
+        of shells.
+        """
         name = self.name(plan.catalog)
         code = 128 + self.run.signal if self.run.signal else report.exit_code
         fields: dict[str, object] = {

@@ -169,7 +169,10 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
 
 
 def validated(document: object, path: str) -> PlanJson:
-    """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it."""
+    """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it.
+
+    Fields that an older version did not have are empty, or 0.
+    """
     if isinstance(document, dict):
         document = {"output_changes": {}, "unknown": [], **document}
         if isinstance(summary := document.get("summary"), dict):
@@ -260,7 +263,8 @@ def check_arguments(
 def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
     """Return the embedded part of a saved plan in clear: its manifest, inputs and options.
 
-    Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for one without a key.
+    Raise ``UsageError`` without the key, ``StateError`` for an altered plan, and ``ManifestError`` for a plan that is
+    not encrypted when a key is named: an attacker may have replaced the encrypted one.
     """
     embedded: Mapping[str, object] = saved["manifest"]
     if "sealing" not in embedded:
@@ -284,7 +288,8 @@ def _read_options(saved: Mapping[str, object], path: str) -> Options:
 def confirmation(plan_document: PlanJson) -> dict[str, Any]:
     """Return the identity of the plan that a user has confirmed: its state, and digests of its steps.
 
-    A host, which plans again before it acts, compares it by ``check_confirmation``. Secrets are masked in the document.
+    A host plans again before it destroys anything, and compares by ``check_confirmation``, so that only the confirmed
+    steps are done. Secrets are masked in the document.
     """
     return {
         "lineage": plan_document["lineage"],
@@ -346,7 +351,12 @@ def manifest_path(saved: PlanJson) -> str:
 
 
 def show(saved: PlanJson, path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
-    """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values that no plan has."""
+    """Return a valid document of a plan as text shows it. Raise ``ManifestError`` for values that no plan has.
+
+    ``registry`` has the types, by which secrets and parameters are recognized; the steps of an unknown type are shown
+    as saved. ``verbose``: with the resources in sync that are read again after a step, and those that the manifest
+    leaves out by a condition.
+    """
     # A text that is no reference, or no encoded value.
     with errors_as(partial(_not_as_saved, path), (LookupError, TypeError, ValueError)):
         return PlanDocument(
@@ -407,7 +417,11 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
 
 
 def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
-    """Return a step of a saved plan in the form in which plans are rendered; ``definition``: of a known type."""
+    """Return a step of a saved plan in the form in which plans are rendered.
+
+    Without a ``definition``, of an unknown type, it is shown as it was saved. ``only_ordered``: it subscribes to a
+    resource but cannot be refreshed, so that the relationship only orders both.
+    """
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
     changes, parameters = [_difference(row, saved) for row in saved["changes"]], {}

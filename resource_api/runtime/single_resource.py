@@ -104,8 +104,9 @@ class ResourceReader:
     ) -> tuple[list[dict[str, object]], dict[str, str]]:
         """Return the rows of resources that can be read, and reference → error of the unreadable ones.
 
-        ``names`` None: all. ``selected``: the result of ``select``. Raise ``ProviderError`` when none can be read, and
-        ``UsageError`` for another ``strict``.
+        ``names`` (None: all) computes them from the provider's functions, because each provider has its own canonical
+        form. ``selected``: the result of ``select``. Raise ``ProviderError`` when none can be read, and ``UsageError``
+        for another ``strict``.
         """
         to_options({"strict": strict})
         with ProviderPool(self.registry, self.run) as providers:
@@ -227,8 +228,8 @@ def values_of_change(
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return the declaration that changes ``attributes`` of a row, and present values to declare beside it.
 
-    The declaration has the mandatory attributes too. Attributes with a default would get that if they were not declared
-    with their present values. The names are as spelt in manifests.
+    An existing resource needs its mandatory attributes in the declaration. Attributes with a default would get that if
+    they were not declared with their present values. The names are as spelt in manifests.
     """
     spelling, present = definition.spelling, {name: value for name, value in row.items() if value is not None}
     declared = {spelling(name): reveal(present[name]) for name in definition.mandatory if name in present}
@@ -263,10 +264,11 @@ def canonical_identity(
 def parse_name(
     definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
 ) -> tuple[str, dict[str, object]]:
-    """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs as ``parse_attributes`` does.
+    """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs, coerced to their data types.
 
     Where NAME is such a pair itself, the namevars among the pairs name the resource. Raise ``UsageError``, also for a
-    missing namevar, and for an empty NAME, which comes from an unset variable.
+    missing namevar, and for an empty NAME, which comes from an unset variable. ``read_secret`` returns the value of a
+    sensitive attribute from its name and its text.
     """
     if not name:
         raise UsageError("NAME is empty")

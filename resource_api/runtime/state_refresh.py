@@ -61,7 +61,7 @@ class Refreshed(NamedTuple):
 
 
 class _ChangedRecord(NamedTuple):
-    """A new record, and its differences from the former one."""
+    """A new record, and its differences from the former one: not all of them are drift."""
 
     record: Record
     #: In managed attributes; read-only ones change by themselves.
@@ -117,6 +117,7 @@ def refresh(
             outputs, failures = _refreshed_outputs(catalog, state, records, call)
         changed = output_changes(state.outputs, outputs, state.salt)
         written = seal_secrets(outputs, state.salt) if changed else None
+        # In this order: the records of the last commit have the keys that the one before it writes.
         for commit in (instances.commit, renaming, Commit(records, outputs=written)):
             if commit.changes_state and not noop:
                 runtime.store.commit(name, commit)
@@ -223,7 +224,10 @@ def _recorded_implementations(state: StackState, instance: str) -> dict[Name, st
 def _refresh_document(
     runtime: Runtime, name: StackName, started: float, drift: list[Drifted], failures: list[str], *, counts: Summary
 ) -> dict[str, object]:
-    """Return the document of a refresh, like that of a run: it has drift and problems, no steps; secrets are masked."""
+    """Return the document of a refresh, like that of a run: it has drift and problems, no steps; secrets are masked.
+
+    So the receiver of ``on_document`` gets one form for all commands that write state.
+    """
     summary = {**counts._asdict(), "exit_code": int(bool(failures))}
     run = {**name._asdict(), "run": "", "command": "refresh", "started": started, "ended": time.time()}
     document = run_document.history_document({**run, "summary": summary, "drifted": len(drift)})
@@ -252,7 +256,10 @@ def _read_records(
 def _read_instance(
     snapshot: Snapshot, state: StackState, records: Sequence[Record]
 ) -> tuple[list[_ChangedRecord], list[str]]:
-    """Read the records of one provider instance; return the changed ones and the failures."""
+    """Read the records of one provider instance; return the changed ones and the failures.
+
+    A record whose private data alone changed counts as changed too: the new data must be recorded for later calls.
+    """
     try:
         functions = snapshot.providers.functions(records[0].instance)
     except DefinitionError as error:

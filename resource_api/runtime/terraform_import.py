@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Read(NamedTuple):
-    """A resource of the state in the form of its provider's present schema."""
+    """A resource of a Terraform state, with its values in the form of its provider's present schema."""
 
     resource: StateResource
     reference: str
@@ -103,7 +103,9 @@ def _declarations(
 ) -> tuple[list[list[str]], dict[str, ForeignRecord]]:
     """Return the lines of the declarations to add to the manifest, and reference → record of all resources to import.
 
-    ``declared``: the references that the manifest has. One that cannot be imported becomes an outcome in ``failed``.
+    ``declared``: the references that the manifest has. A resource that cannot be imported, such as one with a secret
+    that only the user can declare, becomes an outcome in ``failed``. The record has the private data with which the
+    provider reads the resource again.
     """
     computed = _made_values(resources)
     declarations, records = [], dict[str, ForeignRecord]()
@@ -160,7 +162,7 @@ def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
 
 
 def _write(path: str, declarations: Sequence[Sequence[str]]) -> None:
-    """Write the declarations into the manifest. Raise ``UsageError``."""
+    """Write the declarations into the manifest, whose text stays otherwise as it is. Raise ``UsageError``."""
     if not path.endswith((".yaml", ".yml")):
         raise UsageError(f"{path}: declarations are written as YAML; name a manifest that ends in .yaml")
     with errors_as(UsageError, (OSError, ValueError, ManifestError), f"{path} cannot be written: "):

@@ -138,7 +138,10 @@ class Snapshot:
         return self._instances[instance].failure if instance in self._instances else ""
 
     def observation(self, instance: str, name: Name) -> Observation:
-        """Return the last observation of a resource: absent if it was not read, failed if its whole instance is."""
+        """Return the last observation of a resource: absent if it was not read, failed if its whole instance is.
+
+        A row that was read along with requested ones, and not checked then, is checked here, at its first use.
+        """
         rows = self._instances.get(instance)
         if rows is None:
             return ABSENT
@@ -187,6 +190,7 @@ class Snapshot:
         """
         rows, repeated = self._instances[definition.instance], set(names)
         others_seen = {name: row for name, row in rows.checked.items() if name not in repeated}
+        # Otherwise the names would count as read, or the instance as failed, and ``read`` would not call ``get``.
         rows.failure, rows.whole_at = "", None
         for name in names:
             rows.read_at.pop(name, None)
@@ -199,6 +203,7 @@ class Snapshot:
         A failure does not prevent reads by name. Raise ``CannotList`` for a type that cannot be listed.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
+        # An earlier list, or an earlier failure, would prevent the call of ``get``.
         rows.whole_at, rows.failure = None, ""
         self.read(definition, None)
         failure, rows.failure = rows.failure, ""
@@ -207,7 +212,9 @@ class Snapshot:
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and return the rows as ``get`` returned them, for the cache, which compares digests only.
 
-        A row is checked when it is used otherwise. An exception of ``get`` is raised, and the read is not repeated.
+        A row is checked when it is used otherwise. One without ``ensure`` gets ``present``, as a checked row has it,
+        because the saved digests are of checked rows. An exception of ``get`` is raised: then a whole plan is made,
+        which does not repeat the read.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         request = self._request(definition, names)
@@ -278,8 +285,9 @@ class Snapshot:
     ) -> None:
         """Store the result of ``get``: with ``check``, requested rows are checked now, all others when they are used.
 
-        ``answer``: the rows, and name → the reason why its resource was not read. Rows that another thread has read by
-        name since this read began are newer, and stay.
+        Without ``check``, as for the cache, no row is checked now. ``request``: the call that was made. ``answer``: the
+        rows, and name → the reason why its resource was not read. A requested name without a row is stored as absent.
+        Rows that another thread has read by name since this read began are newer than its result, and stay.
         """
         # Another thread may have failed in the meantime; a successful read counts.
         rows.failure = ""
@@ -293,6 +301,7 @@ class Snapshot:
         unchecked = {name: by_name[name] for name in by_name.keys() - checked} if len(by_name) > len(checked) else {}
         newer = rows.newer_than(request.epoch) if self.epoch != request.epoch else {}
         rows.put_read(request, checked, unchecked)
+        # Last, as problems and newer rows take precedence over the rows just stored.
         rows.put_checked({**wrong, **failed, **newer})
 
     def _reject(self, definition: TypeDefinition, rows: _Rows, request: _Request, error: Exception) -> None:
@@ -311,7 +320,8 @@ class Snapshot:
     ) -> tuple[list[Resource], dict[Name, str]]:
         """Return the rows of a type to show it: existing ones, or all ``names``; and name → failure of single ones.
 
-        Raise ``ProviderError`` if the type could not be read.
+        ``names``: None for all existing resources; otherwise a missing one has a row with ``ensure: absent``. Secrets
+        are marked. Raise ``ProviderError`` if the type could not be read.
         """
         self.read(definition, names)
         if error := self.failure(definition.instance):
@@ -393,7 +403,11 @@ def _import(call: Callable[[Name, str], Resource | None], context: Context, ids:
 
 
 class RowChecker:
-    """Checks the rows of one run; ``strict`` as for ``Snapshot``, with one warning for each type and message."""
+    """Checks the rows of one run: their names, data types and canonical form.
+
+    ``strict``: a row that breaks a rule is refused (``error``), corrected with one warning for each type and message
+    (``warning``), or corrected silently (``off``).
+    """
 
     def __init__(self, strict: str, warn: Callable[..., None]) -> None:
         """Make a checker; ``warn`` is called with the arguments of ``Log.write`` after the level."""
@@ -433,7 +447,11 @@ class RowChecker:
         return [result for batch in batches(rows) for result in self._check_batch(functions, batch)]
 
     def _check_batch(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[CheckedRow]:
-        """Return the results of ``check`` for one batch: first by data types, then by canonical form."""
+        """Return the results of ``check`` for one batch: first by data types, then by canonical form.
+
+        Both are checked for the whole batch at once, which is much faster than row by row. From then on a text in place
+        of a row is its problem, and goes through to the result.
+        """
         definition, canonicalize = functions.definition, functions.canonicalize
         typed: list[Any] = list(rows)
         for index in find_suspect(functions, rows):  # nearly none: the other rows are accepted at once
@@ -450,7 +468,11 @@ class RowChecker:
         return [self._canonical_row(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
-        """Return the row, corrected if ``strict`` allows it, or a text: the attribute or values that are wrong."""
+        """Return the row, corrected if ``strict`` allows it, or a text: the attribute or values that are wrong.
+
+        A correction drops undeclared attributes; values of a wrong data type stay, with a warning, if they can be
+        recorded.
+        """
         attributes = definition.attributes
         undeclared = [key for key in row if key not in attributes]
         if undeclared:
@@ -478,7 +500,7 @@ class RowChecker:
         """Return the row to use, completed, or a text: its problem.
 
         ``row`` and its ``canonical`` form are texts after a failed check. By ``strict``, values that are not canonical
-        are refused or corrected.
+        are refused or corrected: declared values are canonical, so any other form would look like a difference.
         """
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)

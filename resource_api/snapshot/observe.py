@@ -161,6 +161,7 @@ def _is_as_recorded(definition: TypeDefinition, row: Mapping[str, object] | None
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
     """Return the names to read, by type: selected entries, those they refer to, predecessors, and former names."""
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
+    # Dictionaries without values: each name once, in order.
     names: defaultdict[TypeDefinition, dict[Name, None]] = defaultdict(dict)
     for index in indexes:
         entry = catalog.entries[index]
@@ -220,6 +221,7 @@ def configure_instances(catalog: Catalog, state: StackState, providers: Provider
     """Match declared and recorded instances, and configure ``providers`` with those whose configuration is known."""
     recorded, declared = provider_records(state), catalog.instances.values()
     providers.select_versions({record.name: record.inputs.get("version", "") for record in recorded})
+    # After the recorded ones, over which the declared versions take precedence.
     providers.select_versions({instance.name: instance.version for instance in declared})
     # An instance that is no longer declared still deletes its resources, as the provider that has made them.
     missing = [record for record in recorded if record.name not in catalog.instances]

@@ -71,7 +71,11 @@ def record_urn(state: StackState, record: Record) -> str:
 
 
 def from_document(text: str, file: str, key: keys.Key | None = None) -> StackState:
-    """Return the state in a document. Raises ``ManifestError`` with all faults of ``file``, and as ``DataKey.open``."""
+    """Return the state in a document; ``file`` is its name in messages.
+
+    Raises ``ManifestError`` with every fault, ``UsageError`` or ``StateError`` when ``key`` does not open an encrypted
+    document.
+    """
     malformed = (ValueError, LookupError, TypeError, RecursionError)
     with errors_as(partial(_refusal, file), malformed, "is not a document of 'state export': "):
         document = codec.decode(text)

@@ -68,7 +68,7 @@ class Lock:
     """The lock ``PATH.lock`` and the note ``PATH.holder`` beside the file that they protect."""
 
     def __init__(self, path: str) -> None:
-        """Open nothing yet."""
+        """Open nothing yet; ``path`` is that of the file that the lock protects."""
         self._path = f"{path}.lock"
         self._note = f"{path}.holder"
         #: The descriptor of the lock file while this process holds the lock, or -1.

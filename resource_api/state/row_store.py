@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class StoreSession(Protocol):
-    """The session of one run, which writes. Each change is all or nothing; after an error the stack is read again."""
+    """The session of one run, which writes. Each change is all or nothing.
+
+    After an error the stack is read again before its next use: the object may differ from the database.
+    """
 
     #: The stacks that were read or written in this session.
     stacks: dict[StackName, StackRows]

@@ -91,7 +91,7 @@ def are_intact(rows: Iterable[Row]) -> bool:
 
 
 class Header(NamedTuple):
-    """The header of one stack as it was read."""
+    """The header of one stack as it was read: its name, and all of its state that is not in rows."""
 
     #: The number of the stack in its database, from which the ids of its rows begin, see ``limits``.
     number: int
@@ -149,7 +149,7 @@ class Header(NamedTuple):
 
 
 class RowIndex:
-    """The row ids of one stack in one table, by key, and the tally of all rows."""
+    """The row ids of one stack in one table, by key, and the tally by which a lost row is noticed."""
 
     def __init__(self, table: str, number: int, data_key: DataKey | None, next_position: int = 0) -> None:
         """Start without rows; ``number`` is the stack's. With a ``data_key`` each row is authenticated."""
@@ -496,7 +496,10 @@ def verify_checksums(database: RowReader) -> None:
 
 
 def verify(database: RowReader, find_data_key: FindDataKey) -> dict[StackName, StackState]:
-    """Verify the structure and every row; return the states. Raises ``StateError``."""
+    """Read everything, the structure included; return the states. Raises ``StateError``.
+
+    ``find_data_key``: an encrypted stack for which it returns None is verified by checksums only.
+    """
     database.check()
     return {
         name: StackRows.read(database, header, find_data_key(header)).state

@@ -212,7 +212,7 @@ class MemoryStore:
         self._runs: list[Mapping[str, object]] = []
 
     def load(self, name: StackName) -> StackState:
-        """Return the state of a stack."""
+        """Return the state of a stack; a new one is kept, so that its salt stays the same until the first commit."""
         state = self._states.get(name)
         if state is None:
             state = self._states[name] = StackState(name.project, name.stack, salt=os.urandom(32))
@@ -241,7 +241,7 @@ class MemoryStore:
         self._states[name] = state._replace(intents={**state.intents, **{intent.key: intent for intent in intents}})
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write a commit; return the state afterwards."""
+        """Write a commit; return the state afterwards. The first commit with changes creates the lineage."""
         state = self.load(name)
         codec.check_encodable(commit.put)
         codec.check_encodable(commit.outputs)

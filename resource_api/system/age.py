@@ -24,14 +24,17 @@ def is_encrypted(data: bytes) -> bool:
 
 
 class Identities:
-    """The age identities in a file that only its owner can read; it is read when they are first needed."""
+    """The age identities in a file that only its owner can read; it is read only when they are needed."""
 
     def __init__(self, path: str) -> None:
         """Take the path; nothing is read yet."""
         self.path = path
 
     def decrypt(self, data: bytes) -> bytes:
-        """Return the content of encrypted data. Raise ``ValueError`` if not for us or altered, or ``UsageError``."""
+        """Return the content of encrypted data, armoured or not, such as of a file of inputs.
+
+        Raise ``ValueError`` for data that is for other recipients or was altered, ``UsageError`` as ``_load`` does.
+        """
         pyrage = _pyrage()
         try:
             content: bytes = pyrage.decrypt(data, self._load())

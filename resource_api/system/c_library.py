@@ -19,6 +19,7 @@ def load() -> tuple[object, Callable[[], int]]:
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
+    # Its arguments are of the type long: ctypes would pass an int.
     library.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
     return library, ctypes.get_errno
 

@@ -146,7 +146,11 @@ def _read(name: str) -> Any:
 
 
 def resolved(part: object, name: str) -> Any:
-    """Return a part of the schema ``name`` with its relative ``$ref`` resolved, which ``accepts`` does not follow."""
+    """Return a part of the schema ``name`` with the schemas of its references in place of ``$ref``.
+
+    ``accepts`` does not follow references. They are relative to ``name``: ``#/$defs/x`` is in the same file,
+    ``other.json`` beside it.
+    """
     if isinstance(part, list):
         return [resolved(item, name) for item in part]
     if not isinstance(part, dict):
@@ -159,7 +163,11 @@ def resolved(part: object, name: str) -> Any:
 
 
 def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
-    """Yield the violations in an error of ``jsonschema``, by key, in our words: its own show whole documents."""
+    """Yield the violations that an error of the library ``jsonschema`` means, one for each wrong key of a mapping.
+
+    Their messages are ours: the library's show whole documents. The library reports one error for all missing or
+    unknown keys of a mapping, so these are computed again.
+    """
     path = tuple(error.absolute_path)
     schema: Any = error.schema
     value: Any = error.instance

@@ -99,7 +99,11 @@ def networking() -> dict[str, object]:
 
 
 def interfaces() -> dict[str, dict[str, str]]:
-    """Return interface → its ``ip`` (the primary one), ``ip6`` (by ``version_6_addresses``) and ``mac``."""
+    """Return the addresses (``ip``, ``ip6``, ``mac``) of each interface: at most one of each family.
+
+    ``ip`` is the primary IPv4 address; ``ip6`` is chosen by ``version_6_addresses``. An interface without any is left
+    out.
+    """
     import socket
 
     version_6 = version_6_addresses(_text("/proc/net/if_inet6"))
@@ -113,7 +117,7 @@ def interfaces() -> dict[str, dict[str, str]]:
 
 
 def _version_4_address(interface: str) -> str:
-    """Return the primary IPv4 address of an interface, or ""."""
+    """Return the primary IPv4 address of an interface, or "". The kernel returns it for the name (netdevice(7))."""
     import socket
 
     request = struct.pack("256s", os.fsencode(interface)[:_LONGEST_NAME])
@@ -123,7 +127,11 @@ def _version_4_address(interface: str) -> str:
 
 
 def version_6_addresses(table: str) -> dict[str, str]:
-    """Return an IPv6 address per interface: of the widest scope, then permanent, then smallest, as in each run."""
+    """Return an IPv6 address per interface from the ``table`` in ``/proc/net/if_inet6``.
+
+    The widest scope is preferred (0 is global), then a permanent one, then the smallest, so that the fact is the same
+    in each run.
+    """
     addresses: dict[str, list[tuple[int, bool, int]]] = {}
     for line in table.splitlines():
         address, _, _, scope, flags, name = line.split()
@@ -142,7 +150,7 @@ def processors() -> dict[str, object]:
 
 
 def memory() -> dict[str, object]:
-    """Return the fact: the sizes of the memory and of the swap space in bytes."""
+    """Return the fact: the sizes of the memory and of the swap space in bytes; the kernel's are in kibibytes."""
     sizes = {"MemTotal": 0, "SwapTotal": 0}
     for line in _text("/proc/meminfo").splitlines():
         name, _, size = line.partition(":")
@@ -183,7 +191,7 @@ class Facts:
         self._values: dict[str, object] = {}
 
     def __getitem__(self, name: str) -> object:
-        """Return one fact. Raise ``KeyError`` for an unknown name."""
+        """Return one fact, read at its first use in a run. Raise ``KeyError`` for an unknown name."""
         if name not in self._values:
             self._values[name] = _FACTS[name]()
         return self._values[name]

@@ -1,4 +1,7 @@
-"""Pause the cyclic garbage collector while many values are created: its passes grow faster than their number."""
+"""Pause Python's cyclic garbage collector while many small values are created.
+
+Its passes over all live objects are the only cost that grows faster than the number of resources.
+"""
 
 from __future__ import annotations
 

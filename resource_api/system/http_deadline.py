@@ -38,7 +38,10 @@ class _DeadlineStream(RawIOBase):
 
 
 class DeadlineResponse(HTTPResponse):
-    """An answer whose head and content come before ``end`` (``time.monotonic``), each part within ``pause``."""
+    """An answer whose head and content come before ``end``, by the clock of ``time.monotonic``.
+
+    It fails earlier after ``pause`` seconds without data.
+    """
 
     def __init__(self, sock: socket, *arguments: Any, end: float, pause: float = math.inf, **options: Any) -> None:
         """Read an answer until ``end``, with pauses of at most ``pause`` seconds, otherwise as ``HTTPResponse``."""

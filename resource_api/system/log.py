@@ -128,7 +128,7 @@ class Log:
 
     @contextmanager
     def bind(self, **fields: object) -> Iterator[None]:
-        """Add these fields to every event of the ``with`` block.
+        """Add these fields to every event of the ``with`` block, such as the run or the resource that it is about.
 
         If structlog is loaded, they are added to its context variables, so that lines which the embedding program or a
         provider logs with structlog have them too.
@@ -153,7 +153,11 @@ class Log:
         change: Difference | None = None,
         **fields: object,
     ) -> None:
-        """Log one line about ``subject``; ``make_fields`` returns further fields, if the line is shown."""
+        """Log one line about ``subject``, with its ``resource_type`` if it is a resource or a type.
+
+        ``make_fields`` returns further fields, and is called only if the line is shown, as most are not. ``change``:
+        the reported change of an attribute, which a renderer may show in another form.
+        """
         if not self.enabled(level, resource_type):
             return
         if self.terse:
@@ -166,7 +170,10 @@ class Log:
         self.show(level, subject, text, **fields)
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Show a line of any level; a processor's exception, printed once, stops no run. Raise ``LogBusyError``."""
+        """Show a line of any level. An exception of a processor is printed once: a full log never stops a run.
+
+        ``write`` has compared the level already. Raise ``LogBusyError``, and the error of a time limit that ends in it.
+        """
         try:
             with self._lock:
                 self._methods[level](text, level=level, subject=subject, **fields)
@@ -182,7 +189,10 @@ class Log:
 
     @cached_property
     def _methods(self) -> Mapping[str, Callable[..., object]]:
-        """Level → method of the logger, made with the first event. Raise ``LogBusyError`` amid structlog's import."""
+        """Level → method of the logger, which is made with the first event, as the import of structlog is slow.
+
+        Raise ``LogBusyError`` in a signal handler that has interrupted the import of structlog.
+        """
         import structlog
 
         try:
@@ -231,10 +241,13 @@ class ForwardedLog(Log):
 
 
 class EmbeddedLog(Log):
-    """The log of an embedding program: its structlog or ``logging``, with loggers ``resource_api[.<type>]``."""
+    """The log of an embedding program: its structlog if it has configured that, otherwise standard ``logging``.
+
+    The logger is ``resource_api.<type>``, or ``resource_api`` for events without a type.
+    """
 
     def __init__(self) -> None:
-        """Import nothing yet."""
+        """Import nothing yet, and refuse no level: that is for the loggers of the program."""
         super().__init__("debug")
         #: Type → its logger of standard ``logging``.
         self._loggers: dict[str, Any] = {}
@@ -292,7 +305,7 @@ class StreamLogger:
     """The output of a log on a stream: it writes lines, and drops them after the stream is closed."""
 
     def __init__(self, stream: TextIO, most: int = _BUFFER) -> None:
-        """Write lines to ``stream``; within ``buffered`` after ``most`` lines at the latest."""
+        """Write lines to ``stream``, each at once; within ``buffered`` after ``most`` lines at the latest."""
         self._stream: TextIO | None = stream
         self._most = most
         self._lines: list[str] = []
@@ -312,7 +325,7 @@ class StreamLogger:
     def _flush(self) -> None:
         """Write the queued lines; a stream that fails is not tried again, as no log may end a run.
 
-        Raise ``LogBusyError`` in a signal handler that has interrupted a write.
+        Raise ``LogBusyError`` in a signal handler that has interrupted a write: the stream is not reentrant.
         """
         # A signal handler may log while these are being written.
         lines, self._lines = self._lines, []
@@ -410,7 +423,11 @@ class LineSplitter:
         self._pending: list[bytes] = []
 
     def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
-        """Return the lines that ``chunk`` completes; one above ``limit`` unfinished too, as far as it is no secret."""
+        """Return the lines that ``chunk`` completes, without the unfinished one at its end.
+
+        The next chunk continues that. Once it is longer than ``limit`` bytes, it is returned too, as far as it is no
+        secret.
+        """
         head, newline, tail = chunk.rpartition(b"\n")
         lines = []
         if newline:

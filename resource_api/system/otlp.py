@@ -114,7 +114,11 @@ def _is_sampled(span: Span, context: TraceContext, parent: TraceContext | None, 
 def _spans(
     span: Span, context: TraceContext, parent: TraceContext | None, resource: Resource, *, root: bool = True
 ) -> Iterator[ReadableSpan]:
-    """Yield a span and all below it as OpenTelemetry's; the ``parent`` of the ``root`` is in another process."""
+    """Yield a span and all below it as values of OpenTelemetry's library.
+
+    ``root``: the span is the first of this process, whose ``parent`` is in another one. A span whose ``context`` no
+    other process got has no number yet, and gets a random one.
+    """
     yield ReadableSpan(
         span.name,
         _span_context(context),

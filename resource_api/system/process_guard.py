@@ -80,7 +80,10 @@ def protected() -> Iterator[None]:
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Allow provider code in several threads; restore this process after the last, descriptors after each call."""
+    """Allow provider code in several threads; restore this process after the last of them.
+
+    The standard descriptors are restored after each call, so that no log line ends up in a provider's file.
+    """
     with protected():
         _shared_copies.extend(_copy_descriptors())  # from now on, ``protected`` restores nothing else
         try:
@@ -91,7 +94,11 @@ def shared() -> Iterator[None]:
 
 
 def call_contained(function: Callable[..., object], *arguments: object) -> Any:
-    """Call a provider's function; raise ``ProviderError`` for an exit, unlike ``contained`` without a restoration."""
+    """Call a provider's function; raise ``ProviderError`` for an exit and any other ``BaseException``.
+
+    ``Exception`` and ``KeyboardInterrupt`` pass through. It is for pure functions, many of which are called within one
+    block of ``protected``: this process is not restored after each, as by ``contained``.
+    """
     try:
         return function(*arguments)
     except (Exception, KeyboardInterrupt):
@@ -102,7 +109,10 @@ def call_contained(function: Callable[..., object], *arguments: object) -> Any:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Run provider code within ``protected``; an exit becomes ``ProviderError``, an interrupt passes."""
+    """Run provider code in the ``with`` block, within ``protected``.
+
+    An exit or another ``BaseException`` becomes ``ProviderError``, as it must not end the run; an interrupt passes.
+    """
     with protected():
         try:
             yield

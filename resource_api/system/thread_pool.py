@@ -36,10 +36,10 @@ class _Result(NamedTuple):
 
 
 class ThreadPool:
-    """Up to ``size`` threads. The thread that enters the pool's context holds the lock too."""
+    """Threads that run tasks under one lock, released during a provider call; the owner of the pool holds it too."""
 
     def __init__(self, size: int) -> None:
-        """Create a pool of up to ``size`` threads, each started when it is needed."""
+        """Create a pool of up to ``size`` threads, each started when it is needed: a run may have few tasks."""
         self._size = size
         # It knows its owner: a signal handler may raise while the lock is being released or acquired.
         self._lock = RLock()
@@ -59,9 +59,14 @@ class ThreadPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Wait for the end of the threads: a result may be lost to a signal handler. Raise ``Abandoned``."""
+        """Wait until the threads have ended, after their tasks. Raise ``Abandoned`` as ``next`` does.
+
+        Threads are awaited, not results: one is lost where a signal handler raises as it arrives. The lock is released
+        before, as a task needs it to end.
+        """
         for _thread in self._threads:
             self._tasks.put(None)
+        # Abandoned threads never end.
         if self._abandoned:
             return
         with suppress(RuntimeError):  # it is not held any more
@@ -101,7 +106,11 @@ class ThreadPool:
             self._size = len(self._threads)  # the system has no more threads: share the started ones
 
     def next(self) -> Any:
-        """Return the next task's result, or raise its exception. Raise ``Abandoned`` after the grace period."""
+        """Wait for the next task to end and return its result, or raise its exception.
+
+        Tasks end in any order, so a result itself must contain the operation that it belongs to. Raise ``Abandoned``
+        when the grace period passes before a task ends.
+        """
         with self.unlocked():
             result = self._wait()
         self._running -= 1
@@ -111,7 +120,10 @@ class ThreadPool:
 
     @contextmanager
     def unlocked(self) -> Iterator[None]:
-        """Release the lock for a slow operation, so that other threads go on; an abandoned one never returns."""
+        """Release the lock for a slow operation, such as a provider call, so that other threads go on.
+
+        A thread that was abandoned meanwhile never returns from here.
+        """
         self._lock.release()
         try:
             yield
@@ -131,7 +143,11 @@ class ThreadPool:
         self._results.put(None)
 
     def _wait(self) -> _Result:
-        """Return the next result; a None in the queue begins the grace period. Raise ``Abandoned`` at its end."""
+        """Return the next result of a task. A None in the queue, from a signal handler, begins the grace period.
+
+        It waits in short steps, because a signal that the kernel delivers to another thread does not end a wait. Raise
+        ``Abandoned`` at the end of the grace period.
+        """
         while True:
             try:
                 result = self._results.get(timeout=self._seconds_left())

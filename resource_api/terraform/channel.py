@@ -69,7 +69,11 @@ class Certificate(NamedTuple):
 
 
 def generate_certificate() -> Certificate:
-    """Return a new self-signed certificate for one connection. Raise ``ImportError`` without ``cryptography``."""
+    """Return a new self-signed certificate, by which the ends of a connection on this machine recognize each other.
+
+    Only a program that listens on TCP, where any user can connect, needs one. Raise ``ImportError`` without the library
+    ``cryptography``.
+    """
     # Imported late: seldom needed, as programs on Linux listen on private sockets.
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -116,7 +120,11 @@ class PluginAddress(NamedTuple):
         return self._encrypted(connection) if self.certificate else connection
 
     def _encrypted(self, connection: socket.socket) -> socket.socket:
-        """Return an encrypted connection to the program with the self-signed certificate of its handshake."""
+        """Return an encrypted connection to the program with the certificate of its handshake.
+
+        This is self-signed, so it is compared instead of being verified. Raise ``CallError`` for another one: another
+        user's program may listen on the port.
+        """
         import ssl  # seldom needed, as above
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -162,7 +170,11 @@ class Channel:
         return messages[0]
 
     def stream(self, path: str, message: bytes, timeout: float | None = None) -> Iterator[bytes]:
-        """Make a call of the method ``path``, and yield the messages of its response. Raise ``CallError``."""
+        """Make a call, and yield the messages of its response as they come. Raise ``CallError``.
+
+        ``path``: the method; ``timeout``: the seconds for all messages, None for no limit. Sending and receiving
+        alternate, as a program may answer, or grow the window of flow control, before it has read the whole request.
+        """
         call = _Call(self._http.get_next_available_stream_id(), None if timeout is None else time.monotonic() + timeout)
         headers = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "localhost")]
         headers += [("content-type", "application/grpc"), ("te", "trailers")]
@@ -182,7 +194,10 @@ class Channel:
 
     @contextmanager
     def _limited(self, call: _Call) -> Iterator[None]:
-        """Bound the ``with`` block by a call's time limit; at its end or a failure, close the connection and raise."""
+        """Bound the operations of the ``with`` block by the time limit of a call.
+
+        After it, and if the connection fails, close the connection, now of unknown state, and raise ``CallError``.
+        """
         try:
             # Never 0, which would mean not to wait at all.
             self._socket.settimeout(None if call.end is None else max(call.end - time.monotonic(), 0.001))
@@ -211,7 +226,11 @@ class Channel:
         raise ConnectionError("the program ended the connection")
 
     def _handle(self, call: _Call, event: Event) -> None:
-        """Add an HTTP/2 event of its stream to the present call. Raise ``CallError`` if the program ended the call."""
+        """Add an HTTP/2 event of its stream to the present call. Raise ``CallError`` if the program ended the call.
+
+        Events of other streams are left over from calls that were given up. Received bytes are acknowledged, as the
+        program may send no more than the window of flow control.
+        """
         if call.ended:  # a program need not read the rest of a request that it has answered
             return
         if isinstance(event, ConnectionTerminated):

@@ -78,7 +78,10 @@ def implied_type(value: object) -> object:
 
 
 def from_dynamic(kind: Type, value: Message | None) -> Any:
-    """Return the value in a message, or None without one. Raise ``ValueError`` for bytes that do not fit ``kind``."""
+    """Return the value in a message ``DynamicValue`` of the protocol, in MessagePack or JSON, None without one.
+
+    Raise ``ValueError`` for bytes that do not fit the type ``kind``.
+    """
     if not value:
         return None
     try:

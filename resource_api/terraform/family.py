@@ -57,8 +57,9 @@ class Family:
     ) -> None:
         """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet.
 
-        ``address`` and ``position``: the provider's in a manifest; ``names_file``: its types' names for completion;
-        ``log`` is called with the level and the text of each line.
+        ``address`` and ``position``: the provider's in a manifest; an address that is not declared is guessed, as
+        programs convert states of other types by it. ``names_file``: its types' names for completion; ``log`` is called
+        with the level and the text of each line.
         """
         self.name = name
         whole = address or f"hashicorp/{name}"
@@ -149,7 +150,7 @@ class Family:
             raise DefinitionError(msg) from error
 
     def resource_schema(self, name: str) -> Message:
-        """Return the schema of a resource. Raise ``UnknownType``."""
+        """Return the schema of a resource. Raise ``UnknownType`` with the nearest name."""
         declared: Message | None = self.schema["resource_schemas"].get(name)
         if declared is None:
             near = hint(name, self.schema["resource_schemas"])
@@ -190,7 +191,11 @@ class Family:
         return type("Provider", (*configurable, Functions), {"family": self, **methods})
 
     def process(self, key: str | None = None) -> PluginProcess:
-        """Return the process of a configuration, by its digest, started if missing; None: any, to ask about types."""
+        """Return the process of a configuration, started if missing. Raise ``PluginError``.
+
+        ``key``: the digest of the configuration, as a program can be configured only once; None, for calls about types:
+        any running process.
+        """
         with self._lock:
             if key is None and self._running:
                 return next(iter(self._running.values()))
@@ -201,7 +206,11 @@ class Family:
             return self._running[key]
 
     def configure(self, key: str, call: Callable[[], object]) -> None:
-        """Call ``call`` once for each process of a configuration, which all its providers share, to configure it."""
+        """Call ``call``, which configures the process of a configuration, unless that was done since its start.
+
+        All providers of the configuration share the process, and the protocol configures it once. A process that has
+        ended is started again by ``process``, and must be configured anew.
+        """
         with self._configuring:
             process = self.process(key)
             if self._configured.get(key) is not process:
@@ -231,7 +240,10 @@ def _type_names(name: str, schema: Message) -> TypeNames:
 
 
 def register_families(registry: Registry, manifest: Manifest, log: Log) -> None:
-    """Add the types of declared Terraform providers to ``registry``, and start none. Raise ``ManifestError``."""
+    """Add the types of the Terraform providers that a manifest declares to ``registry``.
+
+    Raise ``ManifestError`` for a program that is missing or that others can change; none is started yet.
+    """
     for program in find_all(manifest, registry.trust.open, os.environ):
         declared = manifest.providers[program.name]
         names_file = TypeNamesFile(manifest.file, program.name, (declared.source, declared.path, declared.version))

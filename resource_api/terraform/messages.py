@@ -253,6 +253,7 @@ def decode(message: str, data: bytes) -> Message:
         if field.container:
             values[field.name] = [] if field.container == "*" else MessageMap(field.kind)
     for number, content in _fields(data):
+        # A newer minor version of the protocol has more fields.
         if number not in fields:
             continue
         field = fields[number]
@@ -266,7 +267,11 @@ def decode(message: str, data: bytes) -> Message:
 
 
 def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
-    """Return number and content of each field, but those of fixed size. Raise ``ValueError`` for a damaged message."""
+    """Return the number and the content of each field, without those of fixed size, which no listed field has.
+
+    A field begins with a tag: its number, and in the lowest three bits the kind of its encoding. Raise ``ValueError``
+    for a damaged message.
+    """
     fields: list[tuple[int, int | bytes]] = []
     position = 0
     while position < len(data):

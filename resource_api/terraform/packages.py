@@ -120,7 +120,11 @@ def _matches(pattern: str, address: ProviderAddress) -> bool:
 
 
 def mirrors(beside: str, environment: Mapping[str, str]) -> Iterator[Mirror]:
-    """Yield the directories to search for providers in order, those beside the manifest first. Raise ``ValueError``."""
+    """Yield the directories to search for providers in order of precedence, Terraform's own among them.
+
+    ``beside``: the directory of the manifest. A ``provider_installation`` in Terraform's configuration replaces the
+    default directories, as for its own commands. Raise ``ValueError`` for an invalid configuration file.
+    """
     yield from (Mirror(os.path.join(beside, directory)) for directory in _BESIDE)
     home = environment.get("HOME", "")
     configuration = _configuration(environment, home)
@@ -149,7 +153,10 @@ def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, 
 
 
 def _configuration(environment: Mapping[str, str], home: str) -> HclBlock:
-    """Return the configuration of Terraform's command, in which users declare mirrors. Raise ``ValueError``."""
+    """Return the configuration file of Terraform's or OpenTofu's command, in which users declare mirrors.
+
+    Only the first file that exists counts. It is empty if there is none. Raise ``ValueError`` for an invalid file.
+    """
     config_home = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
     files = [os.path.join(home, ".tofurc"), f"{config_home}/opentofu/tofurc", os.path.join(home, ".terraformrc")]
     stated = environment.get("TF_CLI_CONFIG_FILE", "")
@@ -220,7 +227,10 @@ def _names(path: str) -> list[str]:
 
 
 def _package(directory: str, entry: str, name: str) -> Package | None:
-    """Return the package of a mirror's entry: a zip file with the version in its name, or a directory; or None."""
+    """Return the package of an ``entry`` of a mirror's directory, or None for any other entry.
+
+    It is a zip file with the version in its name, or a directory named by the version, with one for each platform.
+    """
     start, end = f"terraform-provider-{name}_", f"_{platform()}.zip"
     if entry.startswith(start) and entry.endswith(end):
         version, path = entry[len(start) : -len(end)], os.path.join(directory, entry)
@@ -250,7 +260,12 @@ def executable(directory: str, name: str) -> str:
 
 
 def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -> str:
-    """Return the directory of a package; a zip file is unpacked once, into ``cache``, for all later runs."""
+    """Return the directory of a package; a zip file is unpacked once, into ``cache``, for all later runs.
+
+    The name of the directory is a digest of the zip file's identity. A package is unpacked beside it and renamed, so
+    that no killed run leaves half of one. ``open_trusted`` opens a trusted file. Raise ``ResourceError``,
+    ``UntrustedCode``, ``OSError``.
+    """
     if not package.path.endswith(".zip"):
         return package.path
     with os.fdopen(open_trusted(package.path), "rb") as file:
@@ -388,7 +403,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Parser:
-    """Reads tokens from the first to the last."""
+    """Reads the tokens of a file in HCL from the first to the last, and builds its blocks."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens

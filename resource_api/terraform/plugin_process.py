@@ -71,7 +71,11 @@ class PluginProcess:
     def __init__(
         self, command: Sequence[str], log: Callable[[str, str], None], client: Certificate | None = None
     ) -> None:
-        """Start the program, and wait for its handshake. Raise ``HandshakeError`` without one in time."""
+        """Start the program of a provider and wait for its handshake.
+
+        It listens in a private directory, so that no other user can call it. Raise ``HandshakeError`` without a
+        handshake within 20 s, ``PluginError`` if it cannot be started.
+        """
         self._log = log
         self._client = client
         self._directory = tempfile.mkdtemp(prefix="resource-api-")  # mode 0700: no other user can connect
@@ -106,7 +110,11 @@ class PluginProcess:
         return {**inherited, **protocols, "TMPDIR": self._directory, "PLUGIN_UNIX_SOCKET_DIR": self._directory}
 
     def _read_output(self) -> None:
-        """Pass on the lines of the program until it ends, in a thread of its own: a full pipe would block it."""
+        """Pass on the lines of the program until it ends, in a thread of its own: a full pipe would block it.
+
+        An overlong line loses its beginning. None in the queue at the end stands for the end of the output in
+        ``_await_handshake``.
+        """
         unfinished = dict.fromkeys((STDOUT, STDOUT + 1), b"")  # the last line of stdout and of stderr so far
         for stream, chunk in self._process.chunks(lambda: 3600.0):  # the time of one wait: there is no limit
             *lines, unfinished[stream] = (unfinished[stream] + chunk)[-_LONGEST_LINE:].split(b"\n")
@@ -128,7 +136,11 @@ class PluginProcess:
         self._log(level, text)
 
     def _await_handshake(self) -> tuple[PluginAddress, int]:
-        """Return the program's address and version of the protocol. Raise ``HandshakeError`` if none come in time."""
+        """Wait for the line with the program's address and version of the protocol, and return both.
+
+        Other lines before it are skipped. Raise ``HandshakeError`` if the program ends before, or it does not come in
+        time.
+        """
         end = time.monotonic() + HANDSHAKE_LIMIT
         while True:
             try:

@@ -162,7 +162,11 @@ class _ProgramFinder:
         candidates: Sequence[Package],
         searched: Sequence[str],
     ) -> Package:
-        """Return the locked version's package. Raise ``ProgramError`` if it is missing or not ``accepted``."""
+        """Return the package of the version in the lock file, which must be in the range ``accepted``.
+
+        ``locked``: the provider's entry in that file, None without one. Raise ``ProgramError`` with the remedy if the
+        ``candidates``, from the ``searched`` directories, lack the version.
+        """
         if locked is None:
             raise ProgramError(f"{self._lock_path} has no {address}; 'resource-api providers lock MANIFEST' adds it")
         if not accepted.contains(locked.version):

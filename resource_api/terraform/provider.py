@@ -77,12 +77,12 @@ class _Program(Protocol):
 
 
 class _ProgramSession(BaseProvider):
-    """The calls of a program, with its configuration."""
+    """The calls of a provider's program, which configure it before the first one that needs that."""
 
     family: ClassVar[_Program]
 
     def __init__(self) -> None:
-        """Begin without a configuration and a time limit."""
+        """Begin without a configuration and a time limit; the program is started by the first call."""
         super().__init__()
         #: None until ``configure``.
         self._configuration: Mapping[str, object] | None = None
@@ -176,7 +176,7 @@ class _State(NamedTuple):
 
 
 class _ProgramPlan(NamedTuple):
-    """The program's plan of a resource."""
+    """The program's plan of a resource, which is kept: every difference of the resource is taken from it."""
 
     #: The hash of the question, which is asked twice.
     question: int
@@ -315,7 +315,11 @@ class Resources(_ProgramSession):
             context.store_private(name, former)
 
     def import_(self, context: Context, name: str, identifier: str) -> Resource:
-        """Return the resource ``name``, found by an id or an identity in JSON; store its state."""
+        """Return the resource ``name``, found by an id of the provider's own or an identity in JSON; store its state.
+
+        The program may import objects of several types for one id; only the one of this type counts. Raise
+        ``ResourceError`` if there is none.
+        """
         answer = self._call(context, "import", type_name=self.type_name, **self._identified(identifier))
         imported = [row for row in answer["imported_resources"] if row["type_name"] == self.type_name]
         if not imported:
@@ -328,7 +332,11 @@ class Resources(_ProgramSession):
         return self._row(name, state.values)
 
     def _identified(self, identifier: str) -> dict[str, object]:
-        """Return the fields of an import's request: an id, or an identity in JSON. Raise ``ResourceError``."""
+        """Return the fields of an import's request for a resource: an id, or an identity in JSON.
+
+        An identity has several attributes, which newer providers ask for instead of one text. Raise ``ResourceError``
+        for an identity of another form.
+        """
         declared = self.family.identities.get(self.type_name)
         if declared is None or not identifier.startswith("{"):
             return {"id": identifier}
@@ -367,7 +375,10 @@ class Resources(_ProgramSession):
             yield Problem(name, _diagnostic_text(row), "error" if row.get("severity") == _ERROR else "warning")
 
     def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
-        """Return the program's plan, from no state if ``creates``, and keep it: ``insync`` asks for each attribute."""
+        """Return the program's plan of a resource; ``creates``: from no prior state.
+
+        The last one is kept for equal values, as ``insync`` needs it for each attribute, and one plan is one call.
+        """
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
         question = hash(repr((creates, config)))
@@ -406,7 +417,11 @@ class Resources(_ProgramSession):
     def plan(
         self, context: Context, name: str, is_: Mapping[str, object] | None, should: Mapping[str, object]
     ) -> Planned:
-        """Return the planned and the unknown values, and the attributes whose change needs a replacement."""
+        """Return the planned values, the unknown ones, and the attributes whose change needs a replacement.
+
+        A declared attribute is included only where the plan shows another value than the declared one. One that the
+        program would not change keeps the present value, whatever form the manifest declares it in.
+        """
         present = is_ if is_ is not None and is_.get("ensure") == "present" else {}
         creates = not present
         plan = self._planned(context, name, should, creates=creates)

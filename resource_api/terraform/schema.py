@@ -160,7 +160,11 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
 
 
 def function_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
-    """Return the type, called like the provider, with its data sources, functions and ephemeral resources."""
+    """Return the type, called like the provider, with its data sources, functions and ephemeral resources.
+
+    All are read or called for a value, as functions of this program are. ``schema``: the provider's; ``config``: the
+    fields of its configuration.
+    """
     declared = dict[str, Function]()
     for source, row in schema["data_source_schemas"].items():
         docs = f"Read the data source {source}."
@@ -355,7 +359,10 @@ def sealed_value(field: SchemaField, value: Any) -> Any:
 
 
 def declared_values(fields: Mapping[str, SchemaField], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a state that a manifest would declare: not empty, and not computed by the provider."""
+    """Return the values of a state that a manifest would declare, to write one for existing resources.
+
+    Computed values, which the provider sets, and empty ones are left out.
+    """
     declared = {}
     for name, field in fields.items():
         value = values.get(name)

@@ -64,7 +64,11 @@ def read(path: str) -> StateFile:
 
 
 def parse(text: str) -> StateFile:
-    """Return the state file in a text. Raise ``ValueError``, with the remedy, for an encrypted or older one."""
+    """Return the state file in a text, such as the output of ``tofu state pull``.
+
+    Only managed resources are read: data sources are read anew by each run. Raise ``ValueError`` for an encrypted or
+    older one, with the remedy.
+    """
     try:
         document = json.loads(text)
         version = document["version"]
@@ -88,7 +92,10 @@ def parse(text: str) -> StateFile:
 
 
 def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateResource]:
-    """Yield the instances of a resource; addresses that no manifest can have are added to ``left_out``."""
+    """Yield the instances of a resource in the file, as by ``count`` or ``for_each``.
+
+    Addresses of those that no manifest can have are added to ``left_out``.
+    """
     address = f"{row['module']}.{row['type']}.{row['name']}" if "module" in row else f"{row['type']}.{row['name']}"
     alias = _ALIAS.search(row["provider"])
     for instance in row["instances"]:
@@ -171,8 +178,8 @@ def _text(text: str) -> str:
 def with_resources(document: Document, declarations: Sequence[Sequence[str]]) -> bytes:
     """Return the text of a YAML manifest with the lines of ``declarations`` inserted into its section ``resources``.
 
-    They come before the others; all else, comments included, stays as the user wrote it. Raise ``ValueError`` for a
-    section that is not written line by line.
+    They come before the others; all else, comments included, stays as the user wrote it, for which the text is edited
+    and not the data written anew. Raise ``ValueError`` for a section that is not written line by line.
     """
     lines = document.raw.decode().splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):

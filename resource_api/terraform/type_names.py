@@ -35,7 +35,7 @@ def cache_directory(environment: Mapping[str, str], name: str) -> str:
 
 
 class TypeNamesFile:
-    """The file of one declared provider."""
+    """The file that has the names of the types of one declared provider, for completion."""
 
     def __init__(self, manifest: str, name: str, declared: Sequence[str]) -> None:
         """Choose the file for the provider ``name`` of a manifest, by directory and declared source, path, version."""

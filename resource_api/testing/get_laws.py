@@ -35,7 +35,10 @@ _failed: Final[dict[type, str]] = {}
 
 
 def foundation(law: Callable[[Any, Harness], None]) -> Callable[[Any, Harness], None]:
-    """Return a law on which its class builds: after its failure the others, which would fail too, are skipped."""
+    """Return a law on which the rest of its class builds: after its failure the others are skipped.
+
+    A decorator: otherwise one mistake would be reported by each of them.
+    """
 
     @wraps(law)
     def checked(self: object, harness: Harness) -> None:

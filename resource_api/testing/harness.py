@@ -133,7 +133,7 @@ class Harness:
         return self._new_pool().functions(self.definition.name)
 
     def manifest(self, *resources: Mapping[str, object]) -> dict[str, object]:
-        """Return the manifest of ``resources`` that a user would write."""
+        """Return the manifest of ``resources`` that a user would write, with the provider's name and configuration."""
         fields = {"config": dict(self.examples.config), "implementation": self.implementation}
         provider = {key: value for key, value in fields.items() if value}
         providers = {self.definition.name: provider} if provider else {}
@@ -330,7 +330,11 @@ class Harness:
         return all(entry.should.get(name) == attributes[name].default for name in defaults)
 
     def call(self, method: str, changes: Iterable[Name] | Mapping[Name, Change]) -> RecordingContext:
-        """Call ``set`` or ``refresh`` directly; return a context with outcomes and all exceptions, handled or not."""
+        """Call ``set`` or ``refresh`` once, directly, with its changes or names.
+
+        Return a context with its outcomes and every exception, handled or not: from the report of a run, a law could
+        not distinguish a mistake in the provider's code from a refusal.
+        """
         provider, subjects = self.provider(), {name: Subject(show(name)) for name in changes}
         context = RecordingContext(self.definition, self.runtime.run, subjects=subjects)
         try:

@@ -63,7 +63,11 @@ class Conversation(AbstractContextManager["Conversation"]):
             data = data[os.write(self._requests, data) :]
 
     def receive(self, *kinds: str) -> Frame:
-        """Return the next frame of these kinds; drop reports before it, and answer a request ``blocked`` by no."""
+        """Return the next frame of one of these kinds, and drop reports before it.
+
+        A request ``blocked``, by which the program asks whether a prerequisite has failed, is answered by no. Fail if
+        the program ends before.
+        """
         self._until = time.monotonic() + PATIENCE
         while True:
             while self._frames:
@@ -81,7 +85,7 @@ class Conversation(AbstractContextManager["Conversation"]):
     def call(self, method: str, *arguments: Any, **more: object) -> Frame:
         """Call a method of the provider in the program, and return the last frame of the call.
 
-        ``more``: further members of the call's frame, which the program must ignore.
+        The members of the frame are those that a run sends. ``more``: further ones, which the program must ignore.
         """
         names = [change["name"] for change in arguments[0]["changes"]] if method == "set" else []
         subjects = [{"name": name, "title": str(name), "action": "update"} for name in names]

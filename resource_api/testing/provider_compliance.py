@@ -167,7 +167,10 @@ def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
 
 
 def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
-    """Write a regular hostile file in one ``form``; a program would leave a file in ``victim`` if it were executed."""
+    """Write a regular file of a hostile user in one ``form``, of ``OTHER_FORMS`` or ``oversized``.
+
+    A program in it would leave a file in ``victim`` if it were executed.
+    """
     if form == "program":
         content = f"#!/bin/sh\ntouch {victim}/executed\n".encode()
     elif form == "long line":
@@ -183,7 +186,7 @@ def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
 
 
 def _state(path: Path) -> tuple[object, ...]:
-    """Return the metadata of a file that differ after any change of it."""
+    """Return the metadata of a file that differ after any change of it: the kernel sets ``ctime`` at each one."""
     status, names = path.lstat(), os.listxattr(path, follow_symlinks=False)
     return (
         *(getattr(status, f"st_{field}") for field in ("ino", "mode", "uid", "gid", "size", "ctime_ns")),

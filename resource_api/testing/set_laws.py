@@ -202,7 +202,11 @@ class Lag:
 
 
 def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
-    """Return a runtime in which ``get`` shows a change late; ``settle``: the seconds that the type allows for it."""
+    """Return a runtime in which ``get`` shows a change late; ``settle``: the seconds that the type allows for it.
+
+    It simulates a service with such a delay, which the author's system need not have. ``lag`` has the delay's end and
+    the names that were created.
+    """
     provider: Any = harness.provider_class
     definition = copy(harness.definition)
     definition.settle = settle

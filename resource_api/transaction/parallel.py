@@ -39,7 +39,11 @@ class ParallelRun:
         begin: Callable[[Sequence[Operation]], Sequence[OperationRun]],
         carry_out: Callable[[Sequence[OperationRun]], None],
     ) -> None:
-        """Prepare a run; ``begin`` re-evaluates a segment, ``carry_out`` carries out one call: both in threads."""
+        """Prepare to carry out the plan of a transaction; the functions are called in threads.
+
+        ``begin`` re-evaluates the operations of a segment and returns those that have something to do; ``carry_out``
+        carries out operations that share a call.
+        """
         self._transaction = transaction
         self._plan = transaction.plan
         self._results = transaction.results
@@ -160,7 +164,10 @@ class Schedule:
         return segment
 
     def end(self, operations: Iterable[Operation]) -> None:
-        """Record that operations have ended, successfully or not, and make those ready that waited only for them."""
+        """Record that operations have ended, successfully or not, and make those ready that waited only for them.
+
+        After a failure they begin, too: re-evaluation then skips those that needed success.
+        """
         for operation in operations:
             self.ended.add(operation.number)
             self.running.discard(operation.number)
@@ -209,7 +216,10 @@ class Schedule:
         return True
 
     def _segment(self, instance: str) -> list[Operation]:
-        """Take the operations of an instance that share a call from ``_ready``, and those that wait only for them."""
+        """Take the operations of an instance that share a call from ``_ready``, and those that wait only for them.
+
+        The latter can follow in the same call, in which the provider keeps the order.
+        """
         segment = SegmentBuilder(self._plan.operations, self._plan.waits, self._begins)
         waiting, later = self._ready.pop(instance), []
         waits_inside: dict[int, int] = {}  # by number, the count of operations in this segment that it waits for
@@ -273,7 +283,10 @@ def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) ->
 
 
 def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Operation]]:
-    """Yield adjacent acting operations of different types without a relationship: in parallel their order is lost."""
+    """Yield adjacent operations of different types that both act and that no relationship orders.
+
+    The first parallel run of a stack names them, because their order is lost.
+    """
     for first, second in pairwise(plan.operations):
         same_type = first.definition.instance == second.definition.instance
         related = same_type or first.number in plan.waits.get(second.number, ())

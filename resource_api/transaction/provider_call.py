@@ -76,7 +76,10 @@ class ProviderCaller:
     def set(
         self, runs: Sequence[OperationRun], changes: Mapping[Name, Change], *, noop: bool = False
     ) -> Exception | None:
-        """Call ``set`` for changes with allowed side effects; return its exception or None. Raises ``CallStopped``."""
+        """Call ``set`` with ``changes`` and return its exception, or None. Raises ``CallStopped``.
+
+        Operations with forbidden side effects end as failed before the call, which does not contain them.
+        """
         if self._check is not None and not noop:
             try:
                 changes = self._check(runs, changes)
@@ -90,7 +93,11 @@ class ProviderCaller:
         return self._set(runs, changes, noop=noop)
 
     def _set(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change], *, noop: bool) -> Exception | None:
-        """Call ``set`` with allowed changes, count the tries, and return its exception, or None."""
+        """Call ``set`` with allowed changes, count the tries, and return its exception, or None.
+
+        The provider's lines about successes are held back until reading confirms them, except under noop and for
+        imperative types, where nothing can be read. A failure that is to be repeated is not logged as one.
+        """
         context = self._context(runs, noop=noop)
         if not noop and "imperative" not in self._definition.features:
             context.outcomes.held = self.held
@@ -147,7 +154,11 @@ class ProviderCaller:
     def _call(
         self, running: RunningCall, context: Context, method: str, call: Callable[[Any], None]
     ) -> Exception | None:
-        """Call the provider within the time limit; return its exception or None. Raise ``CallStopped``."""
+        """Call the provider within the time limit; return its exception or None, and record the duration in any case.
+
+        ``running`` is shown meanwhile; ``method`` is the name in the report. Raise ``CallStopped`` for an interrupt,
+        after which the outcome of the call is unknown.
+        """
         run = self._providers.run
         # Outside of ``provider_call``, where this thread alone runs: the display is created with the first call.
         display = run.shown(running)
@@ -263,7 +274,7 @@ class RunningCall:
 
     @property
     def verb(self) -> str:
-        """The type's verb for the actions on the resources."""
+        """The type's verb for the actions on the resources, such as "creating", with the number of the try."""
         subjects = self._context.outcomes.subjects
         verb = self._context.type.verb({subjects[name].action for name in self._names if name in subjects})
         repeated = self.runs[0] if len(self.runs) == 1 else None
@@ -357,6 +368,7 @@ class Prerequisites:
         """Return the waits of the segment's operations, past those that have nothing to do.
 
         A call does not contain these and so cannot show them as blocked: those after them wait for their prerequisites.
+        Where C waits for B, which has nothing to do, and B for A, C waits for A too.
         """
         closed: dict[int, Sequence[int]] = {}
         #: Operation that has nothing to do → the prerequisites that it passes on, themselves with something to do.

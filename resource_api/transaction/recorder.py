@@ -157,7 +157,7 @@ class Recorder:
         """Write the outcome of a segment in one commit, with the unchanged resources before it.
 
         Records thus stand in the order of execution, which a later deletion reverses. ``owed``: key of a resource to
-        refresh → references of the changed ones.
+        refresh → references of the changed ones. An unreadable resource stays in doubt, with its intent and record.
         """
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
         if self._store is None or not ended:
@@ -277,7 +277,7 @@ class Recorder:
         return [OperationRun(operation) for operation in operations if operation.step.entry.index not in left_out]
 
     def _outputs_to_write(self, outputs: Mapping[str, object], changes: Sequence[Difference]) -> Any:
-        """Return the outputs, sealed, or None without a change."""
+        """Return the outputs, sealed, or None without a change: then they are not written again."""
         state = self._plan.prior.state
         sealed = seal_secrets(outputs, state.salt)
         # A state that is encrypted by now holds outputs of which only digests were recorded.
@@ -451,7 +451,11 @@ class Records:
         return [record for run in runs if (record := self._record_if_different(run)) is not None]
 
     def _record_if_different(self, run: OperationRun) -> Record | None:
-        """Return the record of an operation's resource if it must be written; None for one without a change."""
+        """Return the record of an operation's resource if it must be written, otherwise None.
+
+        Nothing is written for a step without effect, for a resource that is not ours, and where read-only values alone
+        differ: so a run without changes writes no state. An imperative resource is recorded when it was run.
+        """
         step, entry, prior = run.step, run.step.entry, self._plan.prior
         if step.noop or run.removal or step.decision.error:
             return None

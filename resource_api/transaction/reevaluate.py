@@ -79,7 +79,8 @@ class Reevaluation:
     def decide(self, runs: Sequence[OperationRun], ahead: Sequence[Name] = ()) -> None:
         """Decide operations of one type again, with the present values and rows; those that cannot be decided fail.
 
-        ``ahead``: names of later operations of the type, read in the same ``get`` to save one.
+        ``ahead``: names of later operations of the type, read in the same ``get`` to save one. Rows of the plan count
+        as present as long as this run has changed nothing.
         """
         definition = runs[0].definition
         if runs[0].step.entry.index in self._plan.prior.purges:
@@ -153,7 +154,10 @@ class Reevaluation:
             self._decide_one(run)
 
     def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
-        """Return the numbers of operations of one type that certainly still are in sync; they take the row as read."""
+        """Return the numbers of operations of one type that certainly are still in sync, by one comparison of all.
+
+        They take the new row if it differs in undeclared values. The rest is decided one by one.
+        """
         instance = runs[0].definition.instance if runs else ""
         if not runs or self._snapshot.failure(instance):
             return ()
@@ -212,7 +216,10 @@ class Reevaluation:
         return not problem
 
     def _values_without_plan(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
-        """Return the declared values of a resource whose provider could not be created in the plan, and a problem."""
+        """Return the declared values of a resource whose provider could not be created in the plan, and a problem.
+
+        The canonical name comes from the provider: the operation is renamed where it differs from the declared one.
+        """
         try:
             functions = self._providers.declared(run.step.entry.instance)
         except DefinitionError as error:
@@ -241,7 +248,10 @@ class Reevaluation:
     def _known_values(
         self, step: Step, should: Mapping[str, object], lost: Collection[str] = ()
     ) -> tuple[Mapping[str, Any], str]:
-        """Return ``should`` with the values that became known, and a problem or ""; ``lost`` ones stay unknown."""
+        """Return ``should`` with the values that became known, and a problem with them or "".
+
+        ``lost``: attributes that stay unknown, as the source of their value is deleted and not created again yet.
+        """
         entry, catalog = step.entry, self._plan.catalog
         values: dict[str, object] = {}
         for name, value in entry.pending.items():

@@ -140,7 +140,11 @@ class Results:
         self.succeed(run, run.decision.action)
 
     def succeed(self, run: OperationRun, action: Action) -> None:
-        """End an operation and report ``action`` as done or noop; a replacement only with its second operation."""
+        """End an operation and report that ``action`` was done, or under noop would be.
+
+        A replacement, which has two operations, is reported with the second one only. ``action`` may be another one
+        than decided: a resource to delete that is gone is forgotten.
+        """
         noop = run.step.noop
         self._end(run, Status.SUCCEEDED)
         if action is Action.FORGET:
@@ -235,7 +239,9 @@ class Results:
     ) -> None:
         """Report a step: once, although a replacement has two operations; its refresh is reported too.
 
-        Where the first operation of a replacement failed, the second is skipped without a report.
+        Where the first operation of a replacement failed, the second is skipped without a report. ``half_done`` marks a
+        step that failed after one had changed the resource. ``cause``: the reference of the failure that blocked it, or
+        "".
         """
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
@@ -282,7 +288,10 @@ class Events:
     """Sends the events of one run to a listener and writes its log lines."""
 
     def __init__(self, log: Log, listener: Callable[[Event], None] | None, *, is_shown: bool = False) -> None:
-        """Write to ``log`` and send to ``listener``, if any; ``is_shown``: the planned changes have been shown."""
+        """Write to ``log``; ``listener`` gets each event as it happens, or is None.
+
+        ``is_shown``: the planned changes were shown already, and are not logged.
+        """
         self._is_shown = is_shown
         self._log = log
         self._listener = listener
@@ -353,7 +362,10 @@ class Events:
                 self.log("notice", run, ADOPTED, action="adopt")
 
     def log_change(self, run: OperationRun) -> None:
-        """Log the changes that were made, or under noop would be, and that the provider did not log itself."""
+        """Log the changes that were made, or under noop would be, and that the provider did not log itself.
+
+        A creation, deletion, replacement or run is one line; an update has a line for each difference.
+        """
         step, level = run.step, run.step.entry.meta.loglevel
         action = run.decision.action
         if self._is_shown or (action is Action.REPLACE and _first_half(run)):
@@ -401,7 +413,11 @@ def _first_half(run: OperationRun) -> bool:
 
 
 def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
-    """Return the differences of a replacement for the report: as planned, with the values that were unknown then."""
+    """Return, for the report, the differences between the old and the new resource of a replacement.
+
+    Its operations were decided as a deletion and a creation, without differences: these are those of the plan, with the
+    values that were unknown then.
+    """
     differences = []
     for difference in run.step.decision.differences:
         attribute, should = difference.attribute, difference.should

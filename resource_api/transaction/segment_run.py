@@ -98,8 +98,8 @@ class Execution:
     def _names_ahead(self, segment: Sequence[OperationRun]) -> list[Name]:
         """Return the names of later resources to read together with those of a segment, to save calls of ``get``.
 
-        They were in sync, are of the same type, and no change is planned before them, so that their rows stay true.
-        For a segment that has been read ahead itself there are none.
+        They were in sync, are of the same type, and no change is planned before them, so that their rows stay true. For
+        a segment that has been read ahead itself there are none.
         """
         definition, names = segment[0].definition, [run.name for run in segment]
         planned = any(run.step.acts for run in segment)
@@ -129,8 +129,9 @@ class Execution:
             operation = self.reevaluation.late_removal(run)
             if operation is not None and not self._transaction.halted([run]):
                 removal = OperationRun(operation)
-                removal.is_, run.is_ = run.is_, None
+                removal.is_, run.is_ = run.is_, None  # the creation begins without a resource
                 self._carry_out([removal])
+            # The removal may have been interrupted, or its failure may halt the run (``--fail-fast``).
             if operation is not None and (halted := self._transaction.halted([run])):
                 self._results.skip(run, halted)
 
@@ -162,7 +163,11 @@ class Execution:
         return True
 
     def _end_unchanged(self, runs: list[OperationRun]) -> list[OperationRun]:
-        """End the operations that have nothing to do, unless they wait for one of the segment; return the rest."""
+        """End the operations that have nothing to do and return the rest.
+
+        One that waits for an operation of this segment is returned too: it ends after that one, or is skipped if that
+        fails.
+        """
         if not any(run.decision.action is Action.SAME for run in runs):
             return runs
         remaining: dict[int, OperationRun] = {}
@@ -182,7 +187,11 @@ class Execution:
 
     @contextmanager
     def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
-        """Store an interrupt in ``stopped``, cancel the run and end its operations, so that the results are written."""
+        """Store an interrupt in ``stopped``, cancel the run and end its operations, so that the results are written.
+
+        An operation whose call has begun fails with its outcome in doubt. Any other is skipped, or fails if its
+        provider ended the run while resources were read.
+        """
         try:
             yield
         except (CallStopped, KeyboardInterrupt) as error:
@@ -206,7 +215,7 @@ class SegmentRun:
     """The run of the operations of one call: all of one provider instance."""
 
     def __init__(self, transaction: TransactionContext, runs: Sequence[OperationRun]) -> None:
-        """Take operations that have not ended."""
+        """Take operations that have not ended; ``--fail-fast`` does not halt handlers of failures (``on_failure``)."""
         self._transaction = transaction
         self._definition = runs[0].definition
         self._runs = runs
@@ -282,7 +291,10 @@ class SegmentRun:
         self._transaction.recorder.commit_results(ended, self._results, self._transaction.refreshes.owed(ended))
 
     def _end_without_call(self, run: OperationRun) -> bool:
-        """End an operation without a call (read, import, forget, gone or retained); return whether it has ended."""
+        """End an operation without a call (read, import, forget, gone or retained); return whether it has ended.
+
+        A resource that is gone needs no deletion, and one whose import finds no difference needs no change.
+        """
         action, present = run.decision.action, exists(run.is_)
         if run.step.entry.index in self._transaction.plan.prior.orphans and not present:
             self._results.succeed(run, Action.FORGET)
@@ -322,7 +334,10 @@ class SegmentRun:
                 self._results.fail(run, run.result.error or text, logged=logged)
 
     def _report_noop(self, runs: Sequence[OperationRun]) -> None:
-        """End each noop operation that has not failed, and report its planned action and refresh."""
+        """End each noop operation that has not failed, and report its planned action and refresh.
+
+        A removal has no refresh: the second operation of a replacement reports it.
+        """
         with self._transaction.run.log.buffered():
             for run in runs:
                 if run.finished:
@@ -379,7 +394,10 @@ class SegmentRun:
                         self._end_called(run)
 
     def _end_called(self, run: OperationRun) -> None:
-        """End one operation after its call, by its report and its last observation."""
+        """End one operation after its call, by its report and its last observation.
+
+        The last read decides, except where it proves nothing: of a write-only value, or of an imperative resource.
+        """
         row = self._verification.rows.get(run.number)
         unreported = run.result.reported is None and not run.result.error
         if row is not None and unreported and not run.sets_write_only:
@@ -449,7 +467,11 @@ class SegmentRun:
         return text if strict == "error" else ""
 
     def _refresh(self, runs: Sequence[OperationRun]) -> None:
-        """Call ``refresh`` once for all resources that a change notified; end the other operations as unchanged."""
+        """Call ``refresh`` once for all resources that a change notified; end the other operations as unchanged.
+
+        ``runs``: the operations of the segment, also those whose change has succeeded; those that failed are not among
+        them.
+        """
         notified = []
         for run in runs:
             if not run.removal and self._transaction.refreshes.sources(run):

@@ -49,7 +49,10 @@ _CALLED: Final = CREATING | {Action.UPDATE, Action.DELETE, Action.IMPORT, Action
 def ask(
     runs: Sequence[OperationRun], changes: Mapping[Name, Change], providers: ProviderPool
 ) -> dict[Name, list[SideEffect]]:
-    """Return the side effects of one ``set`` by the name that causes them. Raise the provider's exceptions."""
+    """Return the side effects of one ``set`` of these operations of a type, by the name that causes them.
+
+    Pass on exceptions of the provider; raise ``ProviderError`` for a malformed answer.
+    """
     definition = runs[0].definition
     subjects = {run.name: Subject(run.step.entry.title, parent=run.step.entry.parent) for run in runs}
     context = Context(definition, providers.run, subjects=subjects, answering=True)
@@ -59,7 +62,10 @@ def ask(
 
 
 def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[SideEffect]]:
-    """Return a provider's answers by name, without effects on resources of the same call. Raise ``ProviderError``."""
+    """Return a provider's answers by name, each once, without effects on resources that the same call changes.
+
+    Raise ``ProviderError`` for an answer that is malformed or about no change.
+    """
     effects: dict[Name, list[SideEffect]] = {name: [] for name in changes}
     reported: set[tuple[Name, str, Name, str]] = set()
     for name, unchecked in named_answers("side_effects", SideEffect, answers, changes):
@@ -141,12 +147,12 @@ class Refusal(NamedTuple):
 def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> tuple[ExecutionPlan, Sequence[Refusal]]:
     """Return the plan with the side effects of its steps, and the refusals; steps with forbidden effects have failed.
 
-    The provider is asked about each ``set`` of the run as a whole. Effects are None where a step's values are known
-    only in the run.
+    The provider is asked about each ``set`` of the run as a whole, as a package manager resolves all changes at once.
+    Effects are None where a step's values are known only in the run.
     """
     rule, blocked = SideEffectRule(plan, providers.functions), plan.blocked
     steps: dict[int, Step] = {}
-    # The resources that the segments before delete themselves: their removal is no side effect of a later one.
+    # The resources that earlier segments delete themselves: their removal is no side effect of a later one.
     gone: set[RecordKey] = set()
     refusals: list[Refusal] = []
     for operations in plan.segments:
@@ -367,8 +373,8 @@ def _would_restore(step: Step, state: Values) -> bool:
 def _with_same_change(declared: object, before: object, after: object) -> object:
     """Return the value that a declared attribute has after a side effect that turns ``before`` into ``after``.
 
-    A list may be set as declared before the side effect happens: then it loses and gains the same members. Any other
-    value is ``after``.
+    A list may be set as declared before the side effect happens: then it loses and gains the same members. An effect
+    from ``[a, b]`` to ``[a, b, d]`` makes ``[a, c, d]`` of the declared ``[a, c]``. Any other value is ``after``.
     """
     if not isinstance(declared, list) or not isinstance(after, list):
         return after

@@ -33,7 +33,10 @@ class Transaction:
     def __init__(
         self, plan: ExecutionPlan, snapshot: Snapshot, recorder: Recorder, listener: Callable[[Event], None] | None
     ) -> None:
-        """Prepare to carry out ``plan``, made from the reads in ``snapshot``; ``listener`` gets each event."""
+        """Prepare to carry out ``plan``, which was made from the reads in ``snapshot``.
+
+        ``listener`` gets each event as it happens, or is None.
+        """
         self._plan = plan
         self._snapshot = snapshot
         self._context = snapshot.providers.run

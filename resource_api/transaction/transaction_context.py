@@ -65,7 +65,10 @@ class TransactionContext(NamedTuple):
         return self.snapshot.providers.run
 
     def halted(self, runs: Sequence[OperationRun] = ()) -> str:
-        """Return why ``runs`` may not begin (interrupt; ``--fail-fast``, except for handlers of failures), or ""."""
+        """Return the reason why ``runs`` may not begin any more, an interrupt or ``--fail-fast``; or an empty text.
+
+        ``--fail-fast`` does not halt handlers of failures (``on_failure``).
+        """
         if self.run.cancelled:
             return INTERRUPTED
         if not (self.plan.options.fail_fast and self.results.failures):

@@ -106,8 +106,8 @@ class Verification:
     def settle(self, runs: Sequence[OperationRun], begun: Collection[Name]) -> None:
         """Read again until the changes of operations are visible, at most for the type's ``settle`` seconds.
 
-        A service may show a change late. Failed changes are not waited for, nor names that no ``set`` has reached,
-        outside of ``begun``.
+        A service may show a change late. Failed changes are not waited for, nor names that no ``set`` has reached:
+        ``begun`` has the reached ones.
         """
         seconds = 0.0 if self._imperative else self._snapshot.providers.settle(self._definition)
         if seconds:

@@ -1,4 +1,7 @@
-"""The commands of ``resource-api``; here they are sent to other hosts, or answered by this process."""
+"""The commands of ``resource-api``; here they are sent to other hosts, or answered by this process.
+
+Each is in the module of its name, or with related ones.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,8 @@ def show_document(
 ) -> int:
     """Run a command that shows one document, here or with ``--on`` on hosts; return the exit code.
 
-    ``make`` returns the document, ``lines`` renders it as text; ``empty`` replaces a list without lines on a terminal.
-    ``arguments``: those of this command alone.
+    ``make`` returns the document, which a host makes by the same function of its command; ``lines`` renders it as text.
+    ``empty``: the notice on a terminal for a list without lines. ``arguments``: those of this command alone.
     """
     if (code := run_on_hosts(session, command, session.settings.get("manifest"), **arguments)) is not None:
         return code

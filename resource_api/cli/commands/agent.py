@@ -135,12 +135,13 @@ def run(context: click.Context, /, **settings: Any) -> int:
             cause = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
             run_schedule.log_line(f"resource-api: it cannot be recorded: {cause}")
 
+    # No manifest is read here: its name is enough to give this machine's agents different times.
     project = settings["project"] or os.path.basename(agent.manifest).partition(".")[0]
     schedule = run_schedule.schedule(machine_id(), str(project), agent.period, settings["splay"])
     machine = run_schedule.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]], on_killed)
 
     def on_wait(seconds: float) -> None:
-        """Print the time of the next run, unless quiet."""
+        """Print the time of the next run, unless quiet: a user who starts the agent sees that it waits."""
         if not settings["quiet"]:
             at = time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
             run_schedule.log_line(f"The next run is at {at}, in {rough_duration(seconds)}.")
@@ -190,6 +191,7 @@ def _session(settings: Settings, *, runs: bool = False) -> Session:
 def once(**settings: Any) -> int:
     """Apply MANIFEST of SOURCE once, as 'agent run' does at each of its times; for a timer."""
     agent, source_fields = _agent(settings), dict[str, object]()
+    # Before the run, so that an error before the version is known is reported too; ``_once`` fills the fields.
     settings["reports"] = [
         _with_source(target, source_fields) for target in settings["reports"] or [_default_report(settings)]
     ]
@@ -285,9 +287,10 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 
 
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
-    """Apply a version of the source by the command ``apply``; return the exit code. ``keep`` receives the document.
+    """Apply a version of the source by the command ``apply``, and return the exit code.
 
-    If the newest version cannot be verified, this is the last verified one, and the error is shown.
+    If the newest version cannot be verified, this is the last verified one, and the error is shown. ``keep`` receives
+    the document of the run, to be recorded.
     """
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
@@ -303,11 +306,13 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
         "instead_of_success": version.error.exit_code if version.error is not None else 0,
         "lock_timeout": settings["lock_timeout"] or _LOCK_TIMEOUT,
         "reports": [*reporters, reporting.Target("the agent", keep)],
+        # They are among the reporters.
         "metrics": [],
     }
     session.output.restore_stdout()
     program = click.get_current_context().find_root()
     apply = cast("click.Command", cast("click.Group", program.command).get_command(program, "apply"))
+    # A context of its own: documents of the run have the command's name from it.
     with click.Context(apply, info_name="apply"):
         code: int = apply.callback(**parameters) if apply.callback is not None else 1
     return code
@@ -402,6 +407,7 @@ def unit(context: click.Context, /, **settings: object) -> None:
     """Print the hardened systemd units of an agent with these options, to be written below /etc/systemd/system."""
     _agent(settings)  # refuses invalid options
     arguments = [argument for argument in context.meta[_ARGUMENTS] if argument != "--timer"]
+    # A service does not get this environment: the variables that are used here become part of the unit.
     variables = {
         str(parameter.envvar): os.environ[str(parameter.envvar)]
         for parameter in context.command.params

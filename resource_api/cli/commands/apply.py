@@ -35,7 +35,7 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
         return code
 
     def on_plan(plan: Plan) -> None:
-        """Show the plan of a noop run, and let the garbage collector work again."""
+        """Show the plan of a noop run, before it is carried out; let the garbage collector work again."""
         # The values of a plan live until the end of the run: frozen, they cost the collector, off until here, no time.
         gc.freeze()
         gc.enable()
@@ -57,7 +57,7 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
 
 
 def _saved_plan(session: Session, document: Mapping[str, object], file: str) -> saved_plan.SavedPlan:
-    """Return the plan saved in a file, for which the types beside its manifest are found, too."""
+    """Return the plan saved in a file, to be applied; the types beside its manifest are found, as when it was made."""
     # Its problems quote sources that have not changed since it was planned.
     session.console.source_time = os.stat(file).st_mtime
     plan = saved_plan.SavedPlan(document, file, session.runtime.key)

@@ -119,7 +119,7 @@ def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
 
 
 def _row(copy: Backup) -> dict[str, Any]:
-    """Return a backup as ``backup list --json`` shows it."""
+    """Return a backup as ``backup list --json`` shows it, with names of owner and group where they have some."""
     return {
         "time": copy.time,
         "sha256": copy.sha256,

@@ -72,6 +72,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
 
     Directories of --module-path are packed too. Links are refused; .git, .hg, .svn and __pycache__ are left out.
     """
+    # The bundle may be written into DIR: it is no part of itself.
     path = os.path.realpath(out)
     collected = bundles.collect(directory, settings["module_path"], {path, path + trust.SIGNATURE_SUFFIX})
     name = settings["name"] or os.path.basename(os.path.realpath(directory))
@@ -137,6 +138,7 @@ def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
     allowed = trust.check_signers(signers, settings["trust_path"])
     with errors_as(Untrusted, Untrusted, f"{path}: "):
         raw, signature = bundles.read_signed(os.path.realpath(path))
+        # In the agent's order: an archive is read only after its signature is verified.
         signer = trust.verify(raw, signature, allowed)
         bundle = bundles.read(raw)
     session.console.show(

@@ -40,7 +40,7 @@ def convert(session: Session, playbook: str, **_settings: object) -> int:
 
 
 def _document(converted: Conversion) -> dict[str, object]:
-    """Return the outcome of a conversion as ``--json`` shows it."""
+    """Return the outcome of a conversion as ``--json`` shows it, with the tasks that no resource replaces."""
     remarks = [
         {"file": row.location.file, "line": row.location.line, "task": row.title, "reason": row.reason}
         for row in converted.remarks

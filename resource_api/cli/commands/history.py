@@ -38,6 +38,7 @@ def history(context: click.Context, /, **settings: object) -> int | None:
     """List the finished runs, the oldest first, with their durations, changes and drift."""
     if context.invoked_subcommand is None:
         return with_session(show_runs)(**settings)
+    # An option before the subcommand is the group's, and the subcommand would not get it.
     for option in context.command.params:
         if context.get_parameter_source(str(option.name)) is click.core.ParameterSource.COMMANDLINE:
             msg = f"{option.opts[-1]} has no effect here; write it behind 'history {context.invoked_subcommand}'"
@@ -88,7 +89,11 @@ def diff(session: Session, first: str, second: str, **_settings: object) -> None
 
 
 def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
-    """Return the HTML page of a file of ``rehearse --json``. Raise ``UsageError`` for another, or other options."""
+    """Return the HTML page of a rehearsal from a file of ``rehearse --json``.
+
+    ``form`` and ``on`` are those options of ``report``. Raise ``UsageError`` for any form but HTML, for hosts, and for
+    another file.
+    """
     if form != "html" or on:
         raise UsageError(f"{path}: a rehearsal is shown with --format html" + (", and without --on" if on else ""))
     with errors_as(UsageError, OSError, f"{path}: "):
@@ -145,7 +150,7 @@ def report(session: Session, run: str | None, form: str, since: float | None, **
 def _run_document(session: Session, form: str, call: Call) -> RunJson | OverviewJson:
     """Return the document of a run, or of the runs of a period; then treat ``--format json`` as ``--json``.
 
-    An earlier error is shown as text, because it is no document of a run.
+    The order matters: an error of reading is shown as text, because it is no document of a run.
     """
     document = commands.run(call)
     session.output.json = session.json or form == "json"
@@ -163,7 +168,7 @@ def _report_since(session: Session, run: str | None, form: str, seconds: float) 
         return run_on_hosts(session, "report", answers=answers, since=seconds) or 0
 
     def lines(document: OverviewJson) -> str | Iterable[str]:
-        """Return the overview as text, or as the page of hosts with this one alone."""
+        """Return the overview as text, or as the page of hosts with this machine alone."""
         if form != "html":
             return run_text.overview_lines(document)
         host = run_text.HostOverview(os.uname().nodename, document["status"], overview=document)

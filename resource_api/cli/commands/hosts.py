@@ -75,6 +75,7 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     if settings["connect_timeout"]:
         selected = [host._replace(connect_timeout=settings["connect_timeout"]) for host in selected]
     rows = _fetch_keys(selected, fingerprints)
+    # The user compares the keys before the question.
     if not session.json:
         session.output.print(map(_key_line, rows))
     rows = _recorded(rows, confirm)
@@ -110,7 +111,7 @@ def list_runtimes(session: Session, **_settings: object) -> None:
 
 
 class _Key(NamedTuple):
-    """A host, and its key or the reason that there is none to trust."""
+    """The result of ``hosts trust`` for a host: its key, or the reason that there is none to trust."""
 
     host: Host
     key: HostKey | None
@@ -186,7 +187,7 @@ def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_
 
 
 def _key_line(row: _Key) -> str:
-    """Return the line of a host: its key for comparison, or the reason that there is none to trust."""
+    """Return the line of a host: its key, for the user to compare, or the reason that there is none to trust."""
     if (key := row.key) is None:
         return escape(f"{row.host.name}: unreachable: {row.error}")
     if row.error is not None:

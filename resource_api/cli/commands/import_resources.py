@@ -77,6 +77,8 @@ def import_(
 
     ``*`` and ``?`` are wildcards; resources that do not exist or are ours already are named.
     """
+    # Three commands in one: of a type (--all), of a Terraform state, or of declared resources. Each refuses the
+    # arguments of the others.
     type_names, state, out, yes = (settings[option] for option in ("type_names", "from_terraform", "out", "yes"))
     writes_manifest = type_names is not None or state is not None
     if options.is_hosted(settings) and writes_manifest:

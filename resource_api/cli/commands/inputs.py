@@ -88,6 +88,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     if edited is None:
         session.console.show(lambda: {"file": file, "written": False}, list)
         return
+    # The file stays in its form, text or bytes.
     armoured = (encrypted or b"").startswith(age.ARMOUR)
     _replace(path, encrypted, age.encrypt(edited.encode(errors="surrogateescape"), recipients, armoured=armoured))
     _warn_of_lost_key(session, path, file)
@@ -109,7 +110,11 @@ def _recipients(session: Session, file: str) -> Sequence[object]:
 
 
 def _edit_text(session: Session, file: str, text: str) -> str | None:
-    """Let the user edit the decrypted text, in memory only, until it is valid; return it, or None without a change."""
+    """Let the user edit the decrypted text of a file of inputs, until it is valid; return it, or None without a change.
+
+    The file for the editor is in a directory in memory. Raise ``ManifestError`` for a mistake that the user leaves,
+    without the text, which is secret.
+    """
 
     def accept(edited: str) -> str:
         """Return the edited text. Raise ``ManifestError`` unless it is a valid file of inputs."""

@@ -1,4 +1,7 @@
-"""``new``: write the files of a new type, component or key, from ``templates/`` or random bytes, never over others."""
+"""``new``: write the files of a new type, component or key, from ``templates/`` or random bytes, never over others.
+
+A type comes with a provider and a test by the compliance suite, a component with a test that rehearses it.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +99,9 @@ _COMPONENT: Final = {
 def write_type(name: str, directory: Path, *, shared: bool = False, http: bool = False) -> list[Path]:
     """Write ``types/NAME.py``, ``providers/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
 
-    The provider uses ``lib/json_files.py`` if ``shared``, which is written unless it exists, a service if ``http``.
-    Raise ``UsageError`` as ``_write`` does.
+    With ``shared``, the provider uses ``lib/json_files.py``, which is written too unless it exists; with ``http``, it
+    asks a service. Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of
+    the files exists; nothing is written then.
     """
     if shared and http:
         raise UsageError("--shared and --http exclude each other")
@@ -113,10 +117,10 @@ def write_component(name: str, directory: Path) -> list[Path]:
 
 
 def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Path]:
-    """Write all files of a new type or component from ``templates``; return them.
+    """Write all files of a new type or component from ``templates``, or none; return them.
 
-    Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of the files exists
-    or cannot be written; nothing is written then.
+    ``templates``: file to be written → its template. Raise ``UsageError`` for a name that no type can have or that a
+    bundled type has, and when one of the files exists or cannot be written: files that were written before are removed.
     """
     if reason := _refusal(name):
         raise UsageError(reason)

@@ -1,7 +1,8 @@
 """``plan``, ``show``, ``destroy``, ``watch``: make, save and show a plan, delete the recorded resources, plan again.
 
-An audit hook, which stays until the process ends, records the files of a plan as they are opened, and ``watch`` polls
-them: without a library and descriptors it notices replaced, vanished and new files on every file system.
+The files of a plan that ``watch`` waits for are recorded as they are opened, by an audit hook that stays until the
+process ends, and are polled later: that needs no library and no descriptors, and notices replaced, vanished and new
+files on every file system.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
 
 
 def _refuse_changes(settings: Settings) -> None:
-    """Raise ``UsageError`` for an option about declared resources: for ``destroy`` none is declared."""
+    """Raise ``UsageError`` for an option about declared resources, such as ``--prune``, beside ``--destroy``."""
     for name in run_option_names("changes"):
         if settings.get(name):
             msg = f"{options.flag(name)} does not go with --destroy, which deletes all that is recorded as ours"
@@ -163,6 +164,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
         if yes:
             raise UsageError("-o saves the plan, and --yes is for carrying it out; apply does that with a saved plan")
         return show_plan(session, manifest, out, destroy=True)
+    # Before anything is planned: without a terminal to ask on the command ends here.
     confirm = None if yes or noop else asker(session, "destroy", "Nothing is deleted")
     if (code := run_on_hosts(session, "destroy", manifest, confirm=confirm)) is not None:
         return code
@@ -254,6 +256,7 @@ def watch(manifest: str, **settings: object) -> int:
     _handle_signals(dict.fromkeys(_SIGNALS, _stop))
     base = os.getcwd()
     path = os.path.join(base, manifest)
+    # If the first plan fails before it opens a file, the manifest is watched at least.
     signatures = _signatures([path])
     try:
         while True:
@@ -287,7 +290,11 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Signatures:
-    """Make one plan in a new process, which imports changed modules anew; return the files to watch next."""
+    """Make one plan in a new process, which imports changed modules anew; return the files to watch next.
+
+    ``base``: the working directory of the command. ``before``: the files of the last plan, which are watched further
+    after a plan that failed early.
+    """
     with open(os.memfd_create("watched files"), "r+", encoding="utf-8") as report:
         if (pid := os.fork()) == 0:
             _plan_and_exit(settings, base, report.fileno())
@@ -334,7 +341,7 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
     """Return a mapping that receives every file that this process opens for reading from now on, with its signature.
 
     Only while ``relevant()``: other files belong to the machine, not to the plan. A signature is made before the file
-    is first opened, so that no later change is missed. ``base``: the working directory.
+    is first opened, so that no later change is missed. ``base``: the working directory, for relative paths.
     """
     signatures: Signatures = {}
 
@@ -353,7 +360,10 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
 
 
 def watched_directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
-    """Return the directories, of ``files`` and on the module path, where a failed plan's missing file may appear."""
+    """Return the directories where a missing file of a failed plan may appear, with their signatures.
+
+    They are those of its ``files``, and those of types and components on the module path.
+    """
     paths = {os.path.dirname(path) for path in files}
     for root in module_path:
         if root != BUNDLED:

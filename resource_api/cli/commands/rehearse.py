@@ -91,12 +91,13 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
     """
 
     def show(report: RunReport) -> None:
-        """Show the outcome of the first run, before further ones and the verdicts."""
+        """Show the outcome of the first run, before further ones and the verdicts, which take long."""
         if is_text:
             session.output.print(text.outputs(report.outputs))
             session.output.print(str(report))
         session.output.flush()
 
+    # The run in the overlay keeps the descriptors of this command's output open.
     isolation = Isolation(size.lower(), network == "host", session.output.descriptors)
     is_text = not session.json
     if isolation.network and is_text:
@@ -117,6 +118,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
     )
     result = rehearsal.rehearse(session.runtime, request, show)
     session.console.show(result.to_dict, lambda: result.lines(session.output.columns))
+    # The first verdict is that of the run: without a network a download may have failed.
     has_failed = bool(result.verdicts) and not result.verdicts[0].ok
     if has_failed and not isolation.network and is_text:
         session.output.print("Network: none; --network host gives the rehearsal that of this machine.")

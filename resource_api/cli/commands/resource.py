@@ -72,6 +72,7 @@ def resource(
     if (code := run_on_hosts(session, "resource", type_name=type_name, name=name, changes=changes)) is not None:
         return code
     call = _Call(session, {"type_name": type_name, "name": name, "changes": changes, **settings})
+    # A manifest on stdin can be read only once, which ``_Call.select`` does.
     manifest = str(settings["manifest"] or "") or None
     with session.providers_of(None if manifest == "-" else manifest):
         resources = resource_selection.find_resources(call)
@@ -137,7 +138,9 @@ def _check_options(session: Session) -> None:
 def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *, listing: bool) -> int:
     """Show resources, or edit them; return the exit code.
 
-    A ``listing`` can be applied without a change: a resource that would be changed or refused is a comment in it.
+    ``selected``: the provider of the command line, or None; the manifest that is printed declares it. A ``listing`` can
+    be applied without a change: resources that would be changed or refused are comments in it. One resource is shown as
+    it is.
     """
     settings = session.settings
     if settings["edit"]:
@@ -154,7 +157,10 @@ def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *
 
 
 def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, object]:
-    """Return a provider's configuration of ``--config KEY=VALUE``. Raise ``UsageError``, also for a secret VALUE."""
+    """Return the configuration of a provider from ``--config KEY=VALUE``, coerced to each data type.
+
+    Raise ``UsageError``, also for a secret on the command line, which other users can read.
+    """
     config: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")

@@ -132,6 +132,7 @@ def import_(session: Session, file: str, *, force: bool, project: str | None, st
     new = state_export.from_document(read_text(file), file, session.runtime.key)
     name = StackName(project or new.project, stack if _is_stack_named() else new.stack)
     recorded = RecordedStack(session.runtime, session.settings, name)
+    # The check compares with the recorded stack under the lock, so that no run changes it meanwhile.
     with recorded.changing("state import"):
         new = new._replace(project=name.project, stack=name.stack)
         new = state_export.check_replacement(recorded.state, new, file, force=force)
@@ -155,6 +156,7 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
     if source in MEMORY or target in MEMORY:
         raise UsageError("in memory: nothing is kept between runs")
     origin, destination = open_store(source, settings["key"]), open_store(target, settings["key"])
+    # Two URLs may name one file.
     if getattr(origin, "path", source) == getattr(destination, "path", target):  # a store on a server has no path
         raise UsageError("FROM and TO are the same store")
     stack_name = stack if _is_stack_named() else None
@@ -230,6 +232,7 @@ def rekey(session: Session, *, to: Key | None, decrypt: bool, drop_generations: 
     """Encrypt a stack that is not, give it a new data key, or another key."""
     if decrypt and to is not None:
         raise UsageError("--to and --decrypt do not go together")
+    # The stack is read with --key, and written with --to; without --to it gets a new data key under the same key.
     key = None if decrypt else to or session.runtime.key
     if key is None and not decrypt:
         raise UsageError("name the key with --key or RESOURCE_API_KEY; 'resource-api new key PATH' makes one")
@@ -279,6 +282,7 @@ def rename_stack(session: Session, name: str, new: str, project: str | None, **_
     store = session.runtime.store
     old = selected(store, {"stack": name, "project": project}, advice="")
     to = StackName(old.project, new)
+    # The history is then that of the new name, to which the command is added; the old one is locked in addition.
     with RecordedStack(session.runtime, session.settings, to).changing("stack rename"):
         session.runtime.claim(old)
         store.rename(old, to)
@@ -305,6 +309,7 @@ def rm_stack(session: Session, name: str, project: str | None, *, force: bool, *
     """Forget the stack NAME with its runs; on the system nothing is changed."""
     store = session.runtime.store
     stack_name = selected(store, {"stack": name, "project": project}, advice="")
+    # Without ``changing``: there is no history left to which the command could be added.
     with session.runtime.lock("stack rm"):
         session.runtime.claim(stack_name)
         count = len(store.load(stack_name).records)

@@ -37,6 +37,7 @@ def types(session: Session, manifest: str | None, *, notes: bool, **_settings: o
     definitions = session.definitions(manifest)
 
     def lines() -> Iterator[str]:
+        """Yield the list as text, the summaries in one column beside the names."""
         width = max((len(definition.name) for definition in definitions), default=0)
         for definition in definitions:
             summary = _list_summary(session, definition) if notes else rendering.summary(definition)
@@ -72,7 +73,7 @@ def _list_summary(session: Session, definition: Definition) -> str:
 
 
 def _list_document(session: Session, definition: Definition) -> dict[str, object]:
-    """Return a type or component as ``types --json`` lists it."""
+    """Return a type or component as ``types --json`` lists it; only a component has the field ``component``."""
     document: dict[str, object] = {"name": definition.name, "docs": definition.docs}
     document["origin"] = rendering.origin_document(session.registry.origin(definition.name))
     if isinstance(definition, TypeDefinition):
@@ -100,6 +101,7 @@ def describe(
         providers = session.suitability(definition)
         origin = session.registry.origin(definition.name)
     columns = min(session.output.columns or rendering.COLUMNS, rendering.COLUMNS)
+    # TYPE.FUNCTION has a page of its own, without the providers of the type.
     page: Definition | FunctionPage = definition
     if function and isinstance(definition, TypeDefinition):
         page, providers = rendering.function_of(definition, function), ()
@@ -118,6 +120,7 @@ def describe(
 def schema(session: Session, manifest: str | None, **_settings: object) -> None:
     """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
     definitions = session.definitions(manifest)
+    # Only the names of providers are in a schema: their code is not loaded for it.
     implementations = {
         definition.name: session.registry.implementations(definition.name, load=False)
         for definition in definitions

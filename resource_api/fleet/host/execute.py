@@ -108,7 +108,7 @@ class HostRun:
         sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))
         self.context = RunContext(self.log)
         self.context.isolate = bool(self.options.get("isolate")) or None  # None: as each type declares
-        self.interrupts = Interrupts(self.context, again="")
+        self.interrupts = Interrupts(self.context, again="")  # the user is at the controller
         self._module_path: list[str] = []
         for archive in archives:
             # An archive has the directories of a module path as 0, 1, 2 ...
@@ -191,7 +191,10 @@ class HostRun:
         return resource_selection.find_type(self.runtime, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the configured provider in the job's options, or None. Raise ``UsageError``, also for ``--config``."""
+        """Return the configured provider in the job's options, or None. Raise ``UsageError``, also for ``--config``.
+
+        Its values may be secret, and reach hosts in manifests alone.
+        """
         if self.options.get("config"):
             msg = (
                 "--config cannot be given to other hosts; declare the provider in a manifest, and name it with"
@@ -303,7 +306,10 @@ def _destroy(run: HostRun) -> int:
 
 
 def _plan(run: HostRun) -> int:
-    """Send the plan, of a destruction with ``empty``, to be applied later with ``save``; return 1 for failures."""
+    """Send the plan, or with the option ``empty`` that of ``destroy``; return 1 if it has failed steps or problems.
+
+    ``save``: send a saved plan, which a later job applies.
+    """
     if run.options.get("empty"):
         plan = run.runtime.plan_destroy(run.manifest, run.inputs, **run.selected(*_DESTROYING))
     else:
@@ -323,7 +329,7 @@ def _refresh(run: HostRun) -> int:
 
 
 def _import(run: HostRun) -> int:
-    """Record existing resources of the manifest as ours."""
+    """Record existing resources of the manifest as ours, and send the document, whose summary has the exit code."""
     document = import_resources.import_document(run)
     run.result(document)
     return int(document["summary"]["exit_code"])
@@ -491,7 +497,8 @@ def _cut(value: Any, characters: int, members: int) -> object:
 def main(cache: str, archives: Sequence[str]) -> None:
     """Run the job on standard input and end this process with the command's exit code.
 
-    ``cache``: the directory of unpacked archives; ``archives``: those of modules in it.
+    ``cache``: the directory of unpacked archives; ``archives``: those of modules in it. The frames keep standard input
+    and output for themselves: programs of the run get an empty input, and their output goes to standard error.
     """
     use_installed_libraries()
     # The end of the connection must not end the run.
@@ -519,7 +526,8 @@ def main(cache: str, archives: Sequence[str]) -> None:
 def execute(run: HostRun, sender: Sender, cache: str, listen: Callable[[], None]) -> int:
     """Run a job, send its events, and return the command's exit code.
 
-    ``cache``: the directory whose free space is reported. ``listen`` is called as soon as interrupts can be handled.
+    ``cache``: the directory whose free space is reported. ``listen`` is called as soon as interrupts can be handled. No
+    exception leaves it, since the controller needs the reason and the exit code.
     """
     try:
         with run.interrupts:

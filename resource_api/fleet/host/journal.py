@@ -103,7 +103,10 @@ class Journal:
         self._write(report)
 
     def _read(self) -> dict[str, Any] | None:
-        """Return the entry of the stack's newest job, or None. Raise ``StateError`` for a damaged or foreign file."""
+        """Return the entry of the stack's newest job, or None. Raise ``StateError`` for a damaged or foreign file.
+
+        A damaged entry regarded as none could let the job run twice.
+        """
         try:
             entry = json.loads(private_files.read(self._path) or b"")
             if {type(entry["id"]), type(entry["generation"])} == {str, int} and "report" in entry:
@@ -114,7 +117,6 @@ class Journal:
             raise StateError(f"{self._path}: {error.strerror}") from error
         except (ValueError, LookupError, TypeError):
             pass
-        # A damaged entry regarded as none could let the job run twice.
         msg = f"{self._path}: it is damaged, or others can write to it; remove it, and every job is taken as a new one"
         raise StateError(msg)
 

@@ -131,7 +131,11 @@ class DataType(NamedTuple):
         return (self.low is None or self.low <= len(value)) and (self.high is None or len(value) <= self.high)
 
     def conceal(self, value: object) -> Any:
-        """Return ``value`` with each part wrapped that is secret by this type; all of it if that is ambiguous."""
+        """Return ``value`` with each part wrapped that is secret by this type; all of it if that is ambiguous.
+
+        All of it is wrapped unless exactly one alternative of a Variant accepts the value and that one is secret, and
+        where the keys of a Hash are secret. None, an unknown value and a wrapped one are returned unchanged.
+        """
         if not self.sensitive or value is None or value is UNKNOWN or type(value) is Sensitive:
             return value
         if self.kind in {"Optional", "NotUndef"}:
@@ -139,6 +143,7 @@ class DataType(NamedTuple):
         if type(value) is list and self.kind in {"Array", "Tuple"}:
             return [part.conceal(item) for _, part, item in self.typed_parts(value)]
         if type(value) is dict and (self.kind == "Struct" or (self.kind == "Hash" and not self.parts[0].sensitive)):
+            # A key that the Struct does not have may be a misspelt secret one.
             undeclared = {key: Sensitive(item) for key, item in value.items()}
             return undeclared | {key: part.conceal(item) for key, part, item in self.typed_parts(value)}
         if self.kind == "Variant":
@@ -148,7 +153,7 @@ class DataType(NamedTuple):
         return Sensitive(value)
 
     def contains(self, *kinds: str) -> bool:
-        """Return whether it is of one of these kinds, or a part of it is."""
+        """Return whether it is of one of these kinds, or a part of it is, at any depth."""
         return self.kind in kinds or any(part.contains(*kinds) for part in self.parts)
 
     @property
@@ -254,7 +259,7 @@ def _argument_type(term: TypeTerm) -> DataType:
 
 
 def _refuse_more(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
-    """Raise ``DataTypeError`` at the first argument beyond ``most``."""
+    """Raise ``DataTypeError`` at the first argument beyond ``most``; ``term``: the data type that has them."""
     if len(arguments) > most:
         msg = f"{term.value} takes {counted(most, 'parameter')}, got {len(arguments)}"
         raise DataTypeError(msg, arguments[most].column)

@@ -31,7 +31,8 @@ _NOTHING: Final = object()
 def coerce(datatype: DataType, text: str, words: str = "") -> Any:
     """Return the value that ``text`` represents in ``datatype``; for ``Sensitive[T]`` the plain content.
 
-    Raises ``ValueError`` with a sentence, without the text of a secret. ``words`` describe the values of a ``Pattern``.
+    Each alternative of the data type reads the text in turn; the text itself is the last choice. Raises ``ValueError``
+    with a sentence, without the text of a secret. ``words`` describe the values of a ``Pattern``.
     """
     is_text = datatype.accepts(text)
     for branch in datatype.leaves:
@@ -90,7 +91,7 @@ def _json(text: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, Any]:
-    """Return a JSON object. Raise ``ValueError`` for a duplicate key."""
+    """Return a JSON object. Raise ``ValueError`` for a duplicate key, of which Python would keep the last silently."""
     mapping = dict(pairs)
     return mapping if len(mapping) == len(pairs) else _refuse("a key twice")
 

@@ -27,6 +27,7 @@ def _content_schema(word: str) -> Schema:
     origins: dict[str, Schema] = {key: {"type": "string"} for key in ORIGINS[word]}
     if "files" in origins:
         origins["files"] = {"type": "object", "additionalProperties": {"type": "object"}}
+    # ``oneOf``: exactly one of the origins.
     ways = [{"required": [key, "sha256"] if key == "url" else [key]} for key in origins]
     members = {**origins, "sha256": _DIGEST}
     body = {"type": "object", "properties": members, "additionalProperties": False, "oneOf": ways}
@@ -60,7 +61,7 @@ def _schema(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _limits(datatype: DataType, low: str, high: str) -> Schema:
-    """Return the limits of a number or a size under their keywords ``low`` and ``high``."""
+    """Return the limits of a number or a size under their keywords ``low`` and ``high``, as ``minLength``."""
     limits = {low: datatype.low, high: datatype.high}
     return {word: limit for word, limit in limits.items() if limit is not None}
 

@@ -79,9 +79,14 @@ def is_meant_for(datatype: DataType, kind: type) -> bool:
 
 
 def refusal(datatype: DataType, value: object, words: str = "", *, referred: bool = False) -> str:
-    """Return the message that ``datatype`` does not accept ``value``; ``referred``: a reference yields the value."""
+    """Return the message that ``datatype`` does not accept ``value``, with advice if there is any.
+
+    ``words`` describe the values of a ``Pattern`` in it, as ``must_be`` of an attribute has them. ``referred``: the
+    value comes from a reference, so advice to put it into quotes would be wrong.
+    """
     expected = requirement(datatype, words)
     kind = type(unwrapped(value))
+    # A list where a list is accepted: a requirement such as ``a list`` would not explain the refusal.
     if kind in {list, dict} and any(is_meant_for(leaf, kind) for leaf in datatype.leaves):
         return f"must fit the data type {datatype.text}, which this {'list' if kind is list else 'mapping'} does not"
     if type(value) is str and _is_shown(datatype, value) and (hint := word_suggestion(datatype, value)):
@@ -117,7 +122,10 @@ def any_of(phrases: Sequence[str]) -> str:
 
 
 def _phrase(datatype: DataType, words: str) -> str:
-    """Return the words for the values of a data type without alternatives; Enum has its own."""
+    """Return the words for the values of a data type without alternatives, ``an integer``; Enum has its own.
+
+    ``words`` replace the regular expression of a Pattern, which users do not read easily.
+    """
     kind = datatype.kind
     if kind == "Pattern":
         return words or f"a string that matches {datatype.text[len('Pattern[') : -1]}"
@@ -229,6 +237,7 @@ def explain(datatype: DataType, value: object, words: str = "", written: object 
     wrapper: a problem within it is reported for the whole.
     """
     problems = dict.fromkeys(_Explanation(words, written).problems(datatype, value, ()))
+    # As text, because a path has keys and indices, which cannot be compared.
     return sorted(problems, key=lambda problem: [str(step) for step in problem[0]])
 
 
@@ -269,7 +278,10 @@ class _Explanation(NamedTuple):
         yield from problems or [(path, refusal(datatype, value, self.words, referred=referred))]
 
     def _collection_problems(self, datatype: DataType, value: Any, path: tuple[str | int, ...]) -> Iterator[Refusal]:
-        """Yield the problems of a list or mapping of the right kind: of its size, its keys and its parts."""
+        """Yield the problems of a list or mapping of the right kind: of its size, its keys and its parts.
+
+        Where keys are secret, no path may name one: problems of the values are then reported for the whole mapping.
+        """
         if not datatype.has_size(value):
             yield path, _size_problem(datatype, value)
         if datatype.kind == "Struct":
@@ -285,7 +297,7 @@ class _Explanation(NamedTuple):
 
 
 def _size_problem(datatype: DataType, value: Collection[object]) -> str:
-    """Return the problem of a list or mapping with too few parts or too many."""
+    """Return the problem of a list or mapping with too few parts or too many: ``must have 2 to 4 elements, not 5``."""
     limits, part = _limits(datatype), "element" if type(value) is list else "key"
     plural = "" if limits in {"1", "at least 1", "at most 1"} else "s"
     return f"must have {limits} {part}{plural}, not {len(value)}"
@@ -293,6 +305,7 @@ def _size_problem(datatype: DataType, value: Collection[object]) -> str:
 
 def _json_problem(datatype: DataType, value: object, path: tuple[str | int, ...]) -> Refusal:
     """Return the problem of the first part of a value that JSON cannot represent; a secret is reported as a whole."""
+    # Also of a value that contains itself.
     if len(path) > 2 * predicates.DEPTH:
         return (), f"must not be nested deeper than {predicates.DEPTH} levels"
     members: Iterable[tuple[Any, object]] = ()

@@ -115,7 +115,7 @@ class _Reader:
         return token
 
     def took(self, mark: str) -> bool:
-        """Take ``mark`` if it comes next; return whether it did."""
+        """Take ``mark``, a bracket, a comma or ``=>``, if it comes next; return whether it did."""
         is_next = self.token.kind == "mark" and self.token.text == mark
         self.position += is_next
         return is_next
@@ -191,7 +191,7 @@ def _unquoted(text: str) -> str:
 
 
 def describe(term: TypeTerm) -> str:
-    """Return a term in words, for the message ``expected ..., got ...``."""
+    """Return a term in words, for the message ``expected ..., got ...``; a name or text is in quotes."""
     if term.kind == "pairs":
         return "braces"
     if term.kind == "number":
@@ -295,6 +295,7 @@ def _refusal(match: re.Match[str]) -> str:
     extension, repeated = match["extension"], match["repeated"]
     if match["open_set"]:
         return "a character class is not closed"
+    # At the start, ``translate`` makes a group of it.
     if extension and not (extension == "(?i)" and match.start() == 0):
         return f"'{extension}' is not supported; groups are (, (?:, (?i:, (?=, (?!, (?<= and (?<!"
     if repeated:

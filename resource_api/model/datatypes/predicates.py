@@ -155,7 +155,7 @@ def not_undef(check: Check) -> Check:
 
 
 def any_of(checks: Sequence[Check]) -> Check:
-    """Accept the values of any of ``checks``."""
+    """Accept the values of any of ``checks``, the alternatives of a ``Variant``."""
     if len(checks) == 2:  # noqa: PLR2004 - the usual number, for which a loop costs more
         first, second = checks
         return lambda value: first(value) or second(value)
@@ -195,7 +195,7 @@ def mapping(key: Check, item: Check, low: float | None, high: float | None) -> C
 
 
 def struct(members: Mapping[str, Check], required: set[str]) -> Check:
-    """Accept dicts with all ``required`` keys and any other of ``members``."""
+    """Accept dicts with all ``required`` keys and any other of ``members``: key → predicate of its value."""
 
     def check(value: object) -> bool:
         if type(value) is not dict or not required <= value.keys() <= members.keys():
@@ -228,7 +228,7 @@ def regexp(value: object) -> bool:
 
 
 def _bounds(low: float | None, high: float | None) -> tuple[float, float]:
-    """Return both limits as numbers: infinity for no limit."""
+    """Return both limits as numbers, infinity for no limit: then a predicate compares without a test for None."""
     return (-_INFINITE if low is None else low), (_INFINITE if high is None else high)
 
 

@@ -126,7 +126,11 @@ class Misfit(NamedTuple):
 
 
 def misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[object, ...] = ()) -> Iterator[Misfit]:
-    """Yield the references in a value as ``written`` that can never fit the data types ``kinds`` at its ``path``."""
+    """Yield the references in a value as ``written`` that can never fit the data types ``kinds`` at its ``path``.
+
+    So a wrong reference is an error of the manifest, before its value is known. ``kinds_of`` returns the data types at
+    the end of a reference, none where they are unknown.
+    """
     if type(written) is Sensitive:
         yield from misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:
@@ -162,6 +166,7 @@ def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
     if len(parsed.parts) == 1 and isinstance(first, ExpressionPath):
         return [kind for kind in kinds_of(first) if kind.kind != "Undef"]
     texts = fixed_texts(part if isinstance(part, str) else None for part in parsed.parts)
+    # The parts of the text that are certain: the value is at least as long, and has them in order.
     least = len("".join(texts))
     if not least:
         return (STRING,)

@@ -41,7 +41,11 @@ class Limits(NamedTuple):
 
 
 def member_name(spelt: str) -> str:
-    """Return an archive member's path in normal form, "" for the top. Raise ``ValueError`` where it leads out."""
+    """Return an archive member's path in normal form, "" for the top. Raise ``ValueError`` where it leads out.
+
+    ``spelt``: as the archive has it, which may come from anywhere, and must not write outside of the directory into
+    which it is unpacked.
+    """
     parts = [part for part in spelt.split("/") if part not in {"", "."}]
     if spelt.startswith("/") or ".." in parts or "\0" in spelt:
         raise ValueError(f"the name {spelt!r} leads out of the archive's directory")
@@ -59,6 +63,7 @@ def link_stays_inside(name: str, target: str) -> bool:
         return False
     parts = [part for part in target.split("/") if part not in {"", "."}]
     down = list(dropwhile(lambda part: part == "..", parts))
+    # As many steps up as the link is deep lead to the top at most.
     return len(parts) - len(down) <= name.count("/") and ".." not in down
 
 
@@ -66,7 +71,8 @@ def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Membe
     """Yield members of which names and links stay inside the archive and parents are directories, within ``limits``.
 
     Raise ``ResourceError`` for any other, and for a name that occurs twice. A directory that is only implied by a name
-    is yielded before its content; if the archive describes it later, it is yielded again.
+    is yielded before its content; if the archive describes it later, it is yielded again, with its own mode. Members
+    are checked one by one, because a large archive is never read as a whole.
     """
     kinds: dict[str, str] = {}  # name → kind, of the members so far
     counter = _Counter(limits.size)
@@ -97,7 +103,7 @@ def _check_member(member: Member, earlier: str | None) -> None:
 
 
 def _parents(name: str) -> Iterator[str]:
-    """Yield the directories of a member, the outermost first."""
+    """Yield the directories of a member, the outermost first: ``a`` and ``a/b`` of ``a/b/c``."""
     slash = name.find("/")
     while slash > 0:
         yield name[:slash]

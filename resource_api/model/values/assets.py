@@ -142,7 +142,11 @@ def build_contents(value: object, read: Callable[[ContentSpec], Content]) -> Any
 
 
 def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) -> ContentSpec:
-    """Return the source of an asset or archive (``word``); ``read`` makes its members. Raise ``ValueError``."""
+    """Return the source of an asset or archive (``word``); ``read`` makes its members. Raise ``ValueError``.
+
+    ``body`` is ``{file: motd}`` or ``{url: ..., sha256: ...}``: exactly one origin. A URL needs the digest, because it
+    is not opened before its content is needed.
+    """
     origins = ORIGINS[word]
     keys = [key for key in origins if isinstance(body, dict) and key in body]
     if len(keys) != 1:

@@ -34,7 +34,11 @@ MAX_INPUTS: Final = MAX_EXPANSION // 4
 
 
 def check_inputs(data: object, label: str) -> None:
-    """Raise ``ValueError`` for inputs that are too large or nested, each repetition counted; ``label``: their name."""
+    """Raise ``ValueError`` for inputs that are too large or nested, each repetition counted; ``label``: their name.
+
+    One list that is referred to a thousand times costs little memory and much time in a function. A list of waiting
+    values takes the place of recursion, as Python's stack is limited.
+    """
     weight, waiting = 0, [(data, 0)]
     while waiting:
         value, depth = waiting.pop()
@@ -129,7 +133,7 @@ class Document:
     def position(self, path: Sequence[str | int], *, value: bool = False) -> Position:
         """Return line and column, from 1, of the key at ``path``, or of its value.
 
-        If the path does not exist, the position of its last existing part; ``(0, 0)`` means unknown.
+        Messages need it. If the path does not exist, the position of its last existing part; ``(0, 0)`` means unknown.
         """
         # Nearly all positions that are asked for are heads; for any other one the text is parsed again.
         head = self._heads.get(str(path[0]), {}).get(str(path[1])) if len(path) > 1 else None
@@ -159,6 +163,7 @@ def decode(raw: bytes, file: str) -> str:
     try:
         decoded = raw.decode()
     except UnicodeDecodeError as error:
+        # The column counts characters, so the line up to the mistake, which is valid, is decoded.
         line = raw.rfind(b"\n", 0, error.start) + 1
         position = (raw.count(b"\n", 0, error.start) + 1, len(raw[line : error.start].decode()) + 1)
         raise manifest_error(file, position, "encoding", "this is not UTF-8") from None
@@ -218,7 +223,7 @@ def character_problem(value: str, *, key: bool, noun: str = "") -> str:
 
 
 def duplicate_key(file: str, position: Position, first: Position, key: str) -> Problem:
-    """Return the problem of a key that occurs twice in one mapping."""
+    """Return the problem of a key that occurs twice in one mapping, at the second one; ``first``: the first one's."""
     message = f"duplicate key {quote_key(key)}"
     return problem(file, position, "duplicate", message, f"first at line {first[0]}, column {first[1]}")
 

@@ -161,6 +161,7 @@ def _hint_for_author(text: str, error: BaseException) -> str:
     if "mappingproxy" not in text:
         return ""
     name = text.partition("has no attribute '")[2].partition("'")[0]
+    # An attribute was meant: ``should.size``. A method of ``dict``, such as ``pop``, is refused because it changes.
     if name and not hasattr(dict, name):
         return f"; it is a mapping: write ['{name}']"
     return "; is_ and should are read-only: use a copy, such as {**should}"
@@ -180,7 +181,11 @@ def library_hint(error: BaseException, directory: str, exists: Callable[[str], b
 
 
 def origin(error: BaseException) -> str:
-    """Return ``providers/dns.py:41 in get``, the innermost line of a plug-in that an exception passed, or ""."""
+    """Return ``providers/dns.py:41 in get``, the innermost line of a plug-in that an exception passed, or "".
+
+    It names the author's file in a message, without a traceback. An exception from a worker has no such frames here,
+    and carries its origin as an attribute.
+    """
     line, trace = "", error.__traceback__
     while trace is not None:
         if file := trace.tb_frame.f_globals.get(PLUGIN_FILE):
@@ -269,7 +274,7 @@ class DataTypeError(DefinitionError):
     """A data type expression is invalid; ``column`` counts from 1."""
 
     def __init__(self, message: str, column: int = 1) -> None:
-        """Keep the message, and the column in the expression."""
+        """Keep the message, and the column in the expression, from which a manifest's problem gets its position."""
         super().__init__(f"{message} (column {column})")
         self.message = message
         self.column = column
@@ -281,7 +286,7 @@ class ManifestError(ResourceAPIError):
     exit_code = 65
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        """Sort ``problems`` by file, line and column."""
+        """Sort ``problems`` by file, line and column, as stages find them in another order; one line for each."""
         self.problems: Sequence[Problem] = sorted(
             problems, key=lambda problem: (problem.file, problem.line, problem.column)
         )

@@ -103,7 +103,10 @@ class ChosenKey(str):
 
 
 class ExpressionPath(NamedTuple):
-    """The content of one ``${...}``: a scope or a resource, then keys within it; in ``stacks`` stack and output."""
+    """The content of one ``${...}``: a scope, such as inputs or each, or a resource, then keys within it.
+
+    The first key in ``stacks`` is the name of the stack, the second the output's.
+    """
 
     root: str | Reference
     keys: tuple[str, ...]
@@ -146,7 +149,10 @@ def is_reference(written: object) -> bool:
 
 
 def parse(text: str) -> str | Expression:
-    """Return the parsed ``text``, or without a path the text, unescaped. Raises ``ValueError`` with a sentence."""
+    """Return the parsed ``text``; without a path, the text itself, with ``$${`` replaced by ``${``.
+
+    Raises ``ValueError`` with a sentence for the user.
+    """
     parts: list[str | ExpressionPath] = []
     literal, position = "", 0
     while (match := _OPEN.search(text, position)) is not None:
@@ -173,6 +179,7 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
     head = _HEAD.match(text, start)
     tail = _TAIL.search(text, head.end()) if head else None
     rest = _REST.match(text, tail.end()) if tail else None
+    # ``facts['os'].family`` looks like a resource, but is a scope in the spelling of Puppet.
     if head is None or tail is None or rest is None or _FIRST_KEY.match(text, start):
         raise ValueError(_problem(text, start))
     target = reference.parse(text[start : tail.start() + 1])
@@ -270,6 +277,7 @@ def _key_text(key: str) -> str:
 def literal_value(value: object, refusal: str) -> Any:
     """Return ``value`` with every text and key in it as ``literal_text`` returns it. Raises ``ValueError``."""
     if isinstance(value, (dict, list)) and not _MARKS.search(repr(value)):
+        # Without ``${`` or a wrapped secret there is nothing to replace.
         return value  # nearly all are, and one search takes a tenth of the time
     return map_leaves(value, lambda leaf: literal_text(leaf, refusal) if isinstance(leaf, str) else leaf, _key_text)
 
@@ -293,7 +301,11 @@ def are_literal(values: Sequence[Any]) -> bool:
 
 
 def find_paths(value: object) -> Iterator[ExpressionPath]:
-    """Yield every path in a value, at any depth. Raises ``ValueError`` for an invalid one, and for one in a key."""
+    """Yield every path in a value, at any depth. Raises ``ValueError`` for an invalid one, and for one in a key.
+
+    A path in the title of another path's resource, and one that chooses a key, are yielded too: all must be known for a
+    value.
+    """
     if type(value) is str:
         value = parse(value) if "${" in value else None
     if isinstance(value, Expression):
@@ -364,8 +376,9 @@ def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> A
 def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present: Any) -> bool:
     """Return whether a value with references can become equal to the ``present`` one once all of them are known.
 
-    By the text around them: ``v${x}`` never becomes ``w1``, and a value that is one reference can be any. ``resolve``
-    returns the value of a reference, ``UNKNOWN`` if it is not known yet.
+    A difference that is certain can be planned before. It is found by the text around the references in ``written``:
+    ``v${x}`` never becomes ``w1``, and a value that is one reference can be any. ``resolve`` returns the value of a
+    reference, ``UNKNOWN`` if it is not known yet.
     """
     written, present = unwrapped(written), unwrapped(present)
     if type(written) is dict and type(present) is dict:
@@ -395,7 +408,10 @@ def fixed_texts(parts: Iterable[str | None]) -> list[str]:
 
 
 def holds_in_order(text: str, first: str, *rest: str) -> bool:
-    """Return whether a text is ``first`` and, behind it, the texts of ``rest`` in order, the last one at its end."""
+    """Return whether a text begins with ``first``, ends with the last of ``rest``, and has the middle ones in order.
+
+    The unknown parts between them may be any text. Without ``rest`` nothing is unknown: it must equal ``first``.
+    """
     if not rest:
         return text == first
     *between, last = rest
@@ -424,7 +440,7 @@ def text_of(value: object, source: str | ExpressionPath = "") -> str:
 
 
 def kind_of(value: object) -> str:
-    """Return the kind of a plain value in words."""
+    """Return the kind of a plain value in words, ``an integer``, for the message that it does not fit its place."""
     if value is None:
         return "nothing"
     words = {bool: "true or false", int: "an integer", float: "a number with a point", str: "a text", list: "a list"}

@@ -55,7 +55,10 @@ _WIDEST: Final = 6
 
 
 class Mask:
-    """The secret values of a run; a call returns a text with ``<sensitive>`` for each; ``runs``: also for parts."""
+    """The secret values of a run; a call returns a text in which each of them is ``<sensitive>``.
+
+    Without ``runs`` secrets are found only as a whole.
+    """
 
     def __init__(self, *, runs: bool = True) -> None:
         """Start without secrets."""
@@ -190,7 +193,11 @@ class Mask:
         return hits
 
     def _spans_at(self, hits: Iterable[int], text: str, data: bytes) -> Iterator[Span]:
-        """Yield the places of whole forms and of runs around the windows at ``hits``; ``data`` is the text in UTF-8."""
+        """Yield the places of whole forms and of runs around the windows at ``hits``; ``data`` is the text in UTF-8.
+
+        A window proves nothing, as it is a part only: at each hit the whole forms are compared, and every run that may
+        include the window.
+        """
         is_ascii = len(text) == len(data)  # then a position in ``data`` is one in ``text``
         for position in hits:
             for form, offset in self._forms.get(data[position : position + _WINDOW], ()):
@@ -226,7 +233,10 @@ class Mask:
             self._pending.pop(secret, None)
 
     def _index(self, text: str, *, declared: bool) -> None:
-        """Put the windows of each form of a secret into the index; forms too short for a window go into the pattern."""
+        """Put the windows of each form of a secret into the index; forms too short for a window go into the pattern.
+
+        ``declared``: it is an input, and found as a whole word even if it is short.
+        """
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
         encodings = encoded(text)
@@ -313,7 +323,7 @@ def _characters(data: bytes) -> int:
 
 
 def _merged(spans: Iterable[Span]) -> Iterable[Span]:
-    """Yield spans in their order, those that overlap as one."""
+    """Yield spans in their order, those that overlap as one: replaced one by one, their positions would be wrong."""
     start = end = -1
     for first, last in sorted(spans):
         if first < end:
@@ -353,7 +363,11 @@ _URL_ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def written(text: str) -> set[str]:
-    """Return the forms of a text with most characters as they are: its lines, and escaped as in logs and languages."""
+    """Return the forms in which a text may be written with most of its characters as they are.
+
+    They are the text, its lines, the form in logs with escapes for characters that cannot be printed, and, of a text
+    that is not too long, the escaped forms of other languages.
+    """
     forms = {text, text.strip(), *(line.strip() for line in text.splitlines())}
     if not text.isprintable():
         special = "".join(character for character in set(text) if not character.isprintable())

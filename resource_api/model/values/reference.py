@@ -75,7 +75,10 @@ def uncapitalize_type(written: str) -> str:
 
 
 def parse(text: str) -> Reference:
-    """Parse ``Type[title]``, from the first ``[`` to the last ``]``. Raise ``ValueError`` with a sentence."""
+    """Parse ``Type[title]``, from the first ``[`` to the last ``]``; the first letter may be in either case.
+
+    A title may contain brackets itself. Raises ``ValueError`` with a sentence for the user.
+    """
     head, bracket, title = text.partition("[")
     if not bracket or title[-1:] != "]":
         raise ValueError(f"'{text}' is not a reference; {_advice(text)}")
@@ -149,7 +152,11 @@ def parse_alias(text: str, parent: str, type_name: str) -> Reference:
 
 
 def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
-    """Split a full name, ``Site[a]/File[b]``, into its component ("": none) and the own name of type ``type_name``."""
+    """Split a full name, ``Site[a]/File[b]``, into its component and the resource's own name, of type ``type_name``.
+
+    The type is needed to find the boundary, because a title may contain ``]/``, too. A name without a component is
+    returned whole, with an empty one.
+    """
     text = str(name)
     boundary = next((match for match in _STEP.finditer(text) if match[1].lower() == type_name), None)
     if name.type == type_name or boundary is None:

@@ -144,7 +144,11 @@ class _LateModule:
 
 
 def late_modules(package: str, *names: str) -> Callable[[str], object]:
-    """Return the ``__getattr__`` of a package of which the modules ``names`` are loaded when they are first used."""
+    """Return the ``__getattr__`` of a package with features that most runs do not need.
+
+    Where a module of these ``names`` is imported from the package, it is loaded when it is first used. Any other name
+    is an ``AttributeError``, as without this function.
+    """
 
     def stand_in(name: str) -> object:
         if name in names:

@@ -40,7 +40,11 @@ def foreign_terms() -> Mapping[str, Mapping[str, tuple[str, str]]]:
 
 
 def suggest(word: str, words: Iterable[str], context: str, type_name: str) -> tuple[str, str]:
-    """Return the suggested word, or "", and the hint: ``did you mean 'x'?`` and a sentence, either alone, or ""."""
+    """Return the suggested word, or "", and the hint: ``did you mean 'x'?`` and a sentence, either alone, or "".
+
+    ``words`` are the known ones. ``context`` and ``type_name`` select the words of other tools: ``attribute`` and a
+    type, or ``option`` alone. These take precedence over similar spelling.
+    """
     names = sorted(words)
     equivalent, sentence = _translate(word, names, context, type_name)
     if not (equivalent or sentence):
@@ -54,6 +58,7 @@ def _translate(word: str, words: Collection[str], context: str, type_name: str) 
     terms = foreign_terms()
     for table in (terms.get(f"{context} {type_name}", {}), terms.get(context, {})):
         lower = word.lower()
+        # Without a dash it is empty, and no entry.
         prefix = lower[: lower.find("-") + 1]  # stands for each word that begins with it
         equivalent, sentence = table.get(word) or table.get(lower) or table.get(prefix) or ("", "")
         if sentence and not equivalent:

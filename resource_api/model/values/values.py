@@ -123,7 +123,11 @@ def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
-    """Return whether two values are equal, or may turn out so; ``partial``: ``is_`` may have more members."""
+    """Return whether two values are equal, or may turn out so once their unknown parts are known.
+
+    A difference beside an unknown part is then certain already. ``partial``: mappings in ``is_`` may have members that
+    ``should`` does not have, as the plan of a provider may add some.
+    """
     is_, should = unwrapped(is_), unwrapped(should)
     if is_ is UNKNOWN or should is UNKNOWN:
         return True
@@ -137,7 +141,7 @@ def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
 
 
 def is_undecided(is_: object, should: object) -> bool:
-    """Return whether unknown parts decide if the two values differ."""
+    """Return whether unknown parts decide if the two values differ: nothing known in them does."""
     return is_unknown(should) and may_be(is_, should)
 
 
@@ -202,7 +206,7 @@ def map_leaves(value: object, change: Callable[[Any], Any], change_key: Callable
     if isinstance(value, Sensitive):
         return Sensitive(map_leaves(value.reveal(), change, change_key))
     if isinstance(value, dict):
-        # Where it is the inputs of a Python manifest, ``items`` may be one of them.
+        # Not ``items()``: where it is the inputs of a Python manifest, ``items`` may be one of them.
         keys = value if change_key is None else map(change_key, value)
         return {key: map_leaves(value[original], change, change_key) for key, original in zip(keys, value, strict=True)}
     if isinstance(value, (list, tuple)):
@@ -323,7 +327,8 @@ def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
 def with_present(should: object, is_: object, path: KeyPath) -> Any:
     """Return ``should`` with the present value at a path, which is ignored (``ignore_changes: [rules[0].port]``).
 
-    A key that ``is_`` does not have is left out; a path that does not fit a value leaves it as declared.
+    Then no change of that part is planned. A key that ``is_`` does not have is left out; a path that does not fit a
+    value leaves it as declared. None in the path is ``*``, each member.
     """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         should, is_ = unwrapped(should), unwrapped(is_)
@@ -338,6 +343,7 @@ def with_present(should: object, is_: object, path: KeyPath) -> Any:
             should = with_present(should, is_, (member, *rest))
         return should
     if type(should) is dict and type(is_) is dict:
+        # An ignored key that only the system has is kept; a path through a key that is not declared fits nothing.
         if step in is_ and (step in should or not rest):
             return {**should, step: with_present(should.get(step), is_[step], rest)}
         return should if rest else {key: value for key, value in should.items() if key != step}
@@ -357,7 +363,7 @@ def at_place(is_: object, should: object, path: KeyPath) -> Iterator[tuple[Any, 
 
 
 def _members(*values: object) -> list[str | int]:
-    """Return the keys of hashes, or the indexes of arrays, that any of the values has."""
+    """Return the keys of hashes, or the indexes of arrays, that any of the values has: the meaning of ``*``."""
     keys = [key for value in values for key in (value if type(value) is dict else ())]
     longest = max((len(value) for value in values if type(value) is list), default=0)
     return [*dict.fromkeys(keys), *range(longest)]
@@ -375,7 +381,8 @@ def _member(value: object, step: str | int | None) -> Any:
 def declared_part(is_: object, should: object) -> Any:
     """Return the part of a present value to compare with a merged attribute: the members that ``should`` has too.
 
-    A missing member is None; arrays are compared element by element only if they have one length.
+    Other members may belong to other programs. A missing member is None; arrays are compared element by element only if
+    they have one length.
     """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         is_, should = unwrapped(is_), unwrapped(should)

@@ -112,7 +112,7 @@ class AssetSender:
 
 
 class _Reader:
-    """One content that is being read."""
+    """One asset or archive that a worker is reading, piece by piece."""
 
     def __init__(self, content: Content, limits: tuple[int, int] | None) -> None:
         """Open an asset, or an archive within its ``limits``, to be read piece by piece at the worker's requests."""
@@ -161,8 +161,8 @@ class WorkerProcess(Process):
     def __init__(self, invocation: Invocation, requests: int, log: Callable[[int, str], None], mask: Mask) -> None:
         """Start the process, which reads frames from the other end of ``requests``.
 
-        ``log`` is called with each line that it writes to its standard output (1) or error (2), cut at
-        no secret of ``mask``. Raise ``OSError`` if it cannot be started.
+        ``log`` is called with each line that it writes to its standard output (1) or error (2); a long line is cut, but
+        not within a secret of ``mask``. Raise ``OSError`` if it cannot be started.
         """
         #: The descriptor that requests are written to; a worker may not read them, or write so much that it cannot.
         self._requests = requests
@@ -229,7 +229,11 @@ class WorkerProcess(Process):
         """
 
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
-        """Wait for the next frame. Raise ``WorkerLost``; ``check``, called a few times a second, may raise, too."""
+        """Wait for the next frame; ``check`` is called several times a second, and ends the waiting by raising.
+
+        It watches the time limit and interrupts. Raise ``WorkerLost`` when the worker has ended, or has sent bytes that
+        are no frame.
+        """
         chunks = _MAX_CHUNKS
         while True:
             while self._frames:
@@ -305,7 +309,10 @@ class WorkerProcess(Process):
         return WorkerLost(describe_exit(self.exit_code or 0), ", perhaps for want of memory" if memory else "")
 
     def _read(self, seconds: float) -> bool:
-        """Read once: frames into ``_frames``, lines into the log; return whether any came. Raise ``WorkerLost``."""
+        """Read once, within ``seconds``: frames into ``_frames``, lines into the log. Return whether any came.
+
+        The end of the process ends the waiting, too. Raise ``WorkerLost`` for bytes that are no frame.
+        """
         ready = [fd for fd, _ in self._poller.poll(1000 * seconds) if fd not in {self._watch, self._requests}]
         for fd in ready:
             data = os.read(fd, _CHUNK)
@@ -339,7 +346,10 @@ class WorkerProcess(Process):
 
 
 class ProgramWorker(WorkerProcess):
-    """An executable that speaks the protocol on standard input and output; its other output is logged."""
+    """An executable that speaks the protocol on its standard input and output, in any language.
+
+    Its lines on standard output without the mark of a frame are logged, as is its standard error.
+    """
 
     def __init__(self, path: str, log: Callable[[int, str], None], mask: Mask) -> None:
         """Start the executable at ``path``, and a guardian of it. Raise ``OSError`` where it cannot be executed."""

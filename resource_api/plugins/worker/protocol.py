@@ -172,7 +172,7 @@ class Decoder:
         """Begin before the first frame; ``on_other`` receives lines that are no frames, None: these are an error.
 
         ``plain``: frames are JSON data without tags, and ``on_other`` may get many lines at once. ``largest``: kind →
-        bytes of such a frame at most.
+        bytes of such a frame at most; kinds that are not in it are refused.
         """
         #: The unfinished line at the end of the bytes, and the text of a frame whose last part has not come.
         self._line = bytearray()

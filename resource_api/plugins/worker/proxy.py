@@ -122,7 +122,7 @@ class WorkerProvider:
             yield hashable_name(name), protocol.side_effect(effect)
 
     def suitable(self, context: Context) -> object:
-        """Return True, or why the provider cannot be used on this machine."""
+        """Return True, or why the provider cannot be used on this machine; one without the method always can."""
         return self._workers.call(context, "suitable") if self.decides else True
 
     def upgrade(self, version: int, values: Resource) -> object:
@@ -187,7 +187,7 @@ def _pair(answer: object) -> object:
 
 
 class WorkerPool:
-    """The worker processes of one provider."""
+    """The worker processes of one provider, each of which makes one call at a time."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class WorkerPool:
             worker.interrupt()
 
     def begin_close(self) -> None:
-        """Ask the idle workers to end."""
+        """Ask the idle workers to end, without waiting, so that they end side by side."""
         with self._lock:
             closing, self._idle = self._idle, []
         self._closing += closing
@@ -384,7 +384,7 @@ class CallTimeout(Exception):  # noqa: N818 - caught by name, never shown
 
 
 class WorkerCall:
-    """One call of a method in a worker."""
+    """One call of a method in a worker: its frames, the worker's requests meanwhile, and the time limit."""
 
     def __init__(self, run: RunContext, context: Context, method: str, config: Mapping[str, object] | None) -> None:
         """Prepare a call; ``config`` is the configuration of the provider, None while it has none."""
@@ -404,7 +404,7 @@ class WorkerCall:
 
         ``fresh``: the worker makes its provider anew, as others may have changed its cached data. Raise ``WorkerLost``
         when the worker ends or sends an invalid frame, ``CallTimeout``, and ``KeyboardInterrupt`` where all workers are
-        being stopped.
+        being stopped: then no call that changes something begins, and the end of a worker is no fault.
         """
         if self._run.stopping and not self._context.reading:
             raise KeyboardInterrupt(STOPPED)
@@ -522,7 +522,10 @@ def result(frame: Frame) -> object:
 
 
 def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
-    """Log a line, mask a secret, or record a status that a worker reports. Raise ``ValueError`` for any other frame."""
+    """Carry out a report of a worker during a call: log a line, mask a secret, or record a status in ``context``.
+
+    Raise ``ValueError`` for a frame that is no report.
+    """
     body, outcomes = frame.body, context.outcomes
     if frame.kind == "log":
         _log(run, context, **body)
@@ -545,7 +548,8 @@ def _set_status(
 ) -> None:
     """Record the status that a worker reports for a resource. Raise ``ValueError`` for an unknown one.
 
-    ``logged``: the worker, in Python, has logged and checked it already; for a program both happen here.
+    ``logged``: the worker, in Python, has logged and checked it already; for a program both happen here. ``tainted``:
+    the next run replaces the failed resource.
     """
     if status not in STATUSES:
         raise ValueError(f"'{status}' is no status; there are {', '.join(STATUSES)}")

@@ -80,7 +80,10 @@ class Connection:
         self._send_lock = threading.Lock()
 
     def send(self, kind: str, **body: object) -> None:
-        """Send a frame, but none from a forked child. Raise ``Disconnected``, ``ProviderError`` if it is too large."""
+        """Send a frame to the runtime. Raise ``Disconnected``, and ``ProviderError`` for one that is too large.
+
+        In a child that the provider has forked do nothing: its frames would mix with the parent's.
+        """
         data = memoryview(encode(kind, body))
         if os.getpid() != self._pid:
             return
@@ -92,7 +95,7 @@ class Connection:
             raise Disconnected from error
 
     def receive(self) -> Frame:
-        """Wait for the next frame. Raise ``Disconnected``."""
+        """Wait for the next frame, and return it. Raise ``Disconnected``."""
         while not self._frames:
             self._read()
         return self._frames.popleft()
@@ -120,7 +123,10 @@ class Connection:
 
 
 def move_descriptor(descriptor: int) -> int:
-    """Move a descriptor to a high number, which executed programs do not inherit, and return that."""
+    """Move a descriptor to a high number and return that; executed programs do not inherit it.
+
+    A provider may close the low numbers, or expect them for its own files.
+    """
     try:
         high = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LOWEST_DESCRIPTOR)
     except OSError:  # the limit of descriptors is lower
@@ -215,7 +221,7 @@ class WorkerRun(RunContext):
         return KINDS[word](sha256, origin, source, partial(read, sha256))
 
     def _open_asset(self, sha256: str) -> BinaryIO:
-        """Return the requested bytes of an asset as a file."""
+        """Return the requested bytes of an asset as a file, read by further requests as the provider reads it."""
         reader = self.request("open", word=Asset.word, sha256=sha256, limits=None)
         return io.BufferedReader(_RequestedBytes(partial(self.request, "read", reader=reader)))
 
@@ -304,7 +310,7 @@ class _RequestedBytes(io.RawIOBase):
     """The bytes of an asset, requested chunk by chunk."""
 
     def __init__(self, read: Callable[[], bytes | None]) -> None:
-        """Take the chunks that ``read`` returns, until an empty one."""
+        """Take the chunks that ``read`` returns, until an empty one; each call of it is a request to the runtime."""
         self._read_chunk = read
         #: The end of the last chunk, for which the caller's buffer had no room.
         self._remaining = b""
@@ -348,7 +354,11 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
 
 
 def serve_standard_streams(directories: Sequence[str]) -> None:
-    """Serve a provider over standard input and output; its own output goes to standard error, not among the frames."""
+    """Serve a provider as an executable does: frames go over standard input and output.
+
+    The provider's output goes to standard error instead, so that it does not mix with frames. Standard input is empty
+    for it.
+    """
     requests, replies = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -390,7 +400,7 @@ def _end_with_runtime(lifeline: int) -> None:
 
 
 class _Server:
-    """Answers calls of one provider."""
+    """Answers the runtime's calls of one provider, in the worker process."""
 
     def __init__(self, connection: Connection, registry: Registry, hello: Mapping[str, Any]) -> None:
         """Prepare to serve the instance and the implementation in ``hello``, the body of the first frame."""
@@ -571,7 +581,10 @@ def _answer_one(
 
 
 def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> object:
-    """Return a provider's answer as data that a frame can hold: it may be an iterator or a ``Planned``."""
+    """Return a provider's answer as data that a frame can hold: it may be an iterator or a ``Planned``.
+
+    The proxy in the runtime builds the same objects from it again. The result of ``refresh`` has no meaning.
+    """
     if method == "get":
         return collect_rows(definition, answer)
     if method == "refresh":

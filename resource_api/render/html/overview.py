@@ -152,7 +152,11 @@ class _View:
         return self._section("Drift", rows, len(rows))
 
     def changes(self) -> Section:
-        """Return the section of the hosts' last changes, the newest first; hosts with equal changes are one row."""
+        """Return the section of the hosts' last changes, the newest first; hosts with equal changes are one row.
+
+        So a roll-out is one row, however many hosts have made it. A run has a list of its changes, or only their
+        number.
+        """
         by_change = _grouped(
             ((change["command"], *_change_lines(change)), (host.name, overview, change))
             for host, overview in self._answered()
@@ -186,7 +190,10 @@ class _View:
     def _row(
         self, title: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
     ) -> PageRow:
-        """Return a row about the hosts ``names`` with their common ``title``, links to the first ones below."""
+        """Return a row about the hosts ``names`` with their common ``title``, links to the first ones below.
+
+        Where not all are linked, their folded names, ``web[1:3]``, name them all.
+        """
         linked = ", ".join(link(name, self._anchors) for name in names[:_LINKED])
         more = f" and {len(names) - _LINKED:,} more" if len(names) > _LINKED else ""
         folded = f'<p class="label">{e(",".join(self._fold(names)))}</p>' if more else ""
@@ -268,7 +275,10 @@ def _host(host: HostOverview, id_: str) -> str:
 
 
 def _details(overview: OverviewJson) -> str:
-    """Return the details of a host: errors, counts, its last run and change, drift and slow calls."""
+    """Return the details of a host: errors, counts, its last run and change, drift and slow calls.
+
+    Parts without content are left out.
+    """
     parts = [
         f'<p class="error">{e(item["reference"])}{": " if item["reference"] else ""}{e(item["error"])}</p>'
         for item in overview["failing"][:_NAMED]

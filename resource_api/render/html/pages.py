@@ -128,7 +128,11 @@ def run(document: RunJson) -> str:
 
 
 def run_sections(document: RunJson) -> list[Section]:
-    """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses."""
+    """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses.
+
+    For a run of which only the line in the history remains, the only section is that remark. A rehearsal's page has
+    these sections too.
+    """
     if document.get("kept") is False:
         return [Section("Nothing is kept", f"<p>{NOT_KEPT}</p>")]
     anchors, diff_lines = row_anchors(step["reference"] for step in document["steps"]), _diff_limit(document)
@@ -175,7 +179,11 @@ def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
 
 
 def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], anchors: Mapping[str, str], diff_lines: int) -> PageRow:
-    """Return the row of a resource on the page of a run, with its error, changes and notifications to open below."""
+    """Return the row of a resource on the page of a run, with its error, changes and notifications to open below.
+
+    ``notified``: reference → the resources that notified it, and those that it notified. A creation or removal concerns
+    all attributes, so their names are not listed beside it.
+    """
     reference, failed = step["reference"], step["status"] == "failed"
     notifying, notified_by_it = notified.get(reference, ([], []))
     error = step["error"] or ""
@@ -230,7 +238,10 @@ def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], anc
 
 
 def plan(document: PlanJson) -> str:
-    """Return the HTML page of a plan from its JSON document: steps that cannot be planned first."""
+    """Return the HTML page of a plan from its JSON document: steps that cannot be planned first.
+
+    The facts at its head leave out empty values. Notifications are of acting steps only.
+    """
     steps, diff_lines = document["steps"], _diff_limit(document)
     anchors = row_anchors(step["reference"] for step in steps)
     bad = [step for step in steps if step.get("error")]
@@ -346,7 +357,11 @@ _LEGEND: Final = (
 
 
 def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
-    """Yield the indices of the calls of each bar; while too narrow to be seen, calls of a worker share a bar."""
+    """Yield the indices of the calls of each bar of the timeline.
+
+    Successive calls of one worker share a bar while it is too narrow to be seen: there may be thousands. ``end``: the
+    seconds of the whole timeline.
+    """
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
     for number in order:
@@ -364,7 +379,10 @@ def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
 def _bar(
     group: Sequence[int], calls: Sequence[CallJson], kinds: Mapping[int, str], end: float, anchors: Mapping[str, str]
 ) -> str:
-    """Return a bar of a timeline of ``end`` seconds, linked to its first resource; ``kinds``: index → CSS class."""
+    """Return a bar of the timeline, for the calls at ``group``, linked to the row of its first resource.
+
+    ``kinds``: index → CSS class ``failed`` or ``path``. ``end``: seconds of the whole timeline.
+    """
     first, last = calls[group[0]], calls[group[-1]]
     seconds = last["started"] + last["seconds"] - first["started"]
     # "failed" comes before "path", and that before neither.
@@ -464,6 +482,7 @@ def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Secti
     """Return the section of undeclared changed paths, as a tree of directories, and a closed one for each package."""
     packages = dict.fromkeys(effect["package"] for effect in effects)
     trees = []
+    # The empty name, of files of no package, comes first.
     for package in sorted(packages):
         group = [effect for effect in effects if effect["package"] == package]
         tree: Tree = {}

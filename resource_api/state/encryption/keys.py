@@ -96,7 +96,7 @@ class PassphraseKey:
     """A passphrase, turned into a key by scrypt (RFC 7914), with a different salt for each data key."""
 
     def __init__(self, url: str, path: str, passphrase: str) -> None:
-        """Take the passphrase, or the path of the file that holds it; nothing is read yet."""
+        """Take the passphrase, or the path of the file that holds it, the other being ""; nothing is read yet."""
         self.url = url
         self._path = path
         self._passphrase = passphrase.encode("utf-8", "surrogateescape")  # a variable may have any bytes

@@ -36,7 +36,7 @@ _VALUES: Final = ("inputs", "should", "is_", "private")
 
 
 class DataKey:
-    """The data key of one stack, document or plan. ``wrapped``: the data key as it is stored."""
+    """The random key that encrypts one stack, document or plan; ``wrapped``: its form encrypted by the user's key."""
 
     def __init__(self, data_key: bytes, wrapped: Mapping[str, object], subject: str) -> None:
         """Take the data key and its stored form, ``wrapped`` by the user's key; ``subject`` begins error messages."""

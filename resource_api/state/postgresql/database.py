@@ -174,10 +174,11 @@ class ServerConnection:
                     connected.shutdown(socket.SHUT_RDWR)
 
     def run(self, work: Callable[[Connection], T], patience: float = 0.0) -> T:
-        """Return the result of ``work``, which must have no further effect if it is called again on a new connection.
+        """Return the result of ``work``; after a lost connection it is called again on a new one.
 
         A connection that was open is reopened once in any case, and for ``patience`` seconds as often as needed, as
-        during a restart of the server. Raise ``StateError``.
+        during a restart of the server. ``work`` must have no further effect if it is called again. Raise
+        ``StateError``.
         """
         until = time.monotonic() + patience
         reopened = False
@@ -301,7 +302,10 @@ def _close(connection: Connection, pid: int) -> None:
 
 
 def _tables_exist(connection: Connection, url: str) -> bool:
-    """Return whether the tables exist. Raise ``StateError`` for a schema of another program, and for another format."""
+    """Return whether the tables exist, in a format that this version reads; an empty schema has none.
+
+    Raise ``StateError`` for a schema of another program, and for another format.
+    """
     row = connection.execute(
         "SELECT to_regclass(%s) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(%s))",
         (f"{SCHEMA}.format", SCHEMA),
@@ -407,7 +411,7 @@ class CollectedRows:
             self._deleted.get(table, set()).discard(row[0])
 
     def delete(self, table: str, ids: Iterable[int]) -> None:
-        """Collect rows to delete, by their ids."""
+        """Collect rows to delete, by their ids, which are no longer ids to write."""
         for row_id in ids:
             self._rows.get(table, {}).pop(row_id, None)
             self._deleted.setdefault(table, set()).add(row_id)

@@ -72,7 +72,11 @@ _STATE: Final = f"SELECT fence, write FROM {SCHEMA}.stack WHERE number = %s"
 
 
 class LeasedSession:
-    """The leases of one run and its stacks. Every method but ``claim`` is called under the guard of its store."""
+    """The leases of one run and the stacks that it has used.
+
+    Every method but ``claim`` is called under the guard of its store, which lets one thread at a time use the
+    connection.
+    """
 
     def __init__(
         self, server: ServerConnection, guard: threading.RLock, command: str, timeout: float, seconds: float
@@ -258,7 +262,11 @@ class LeasedSession:
                 self._guard.release()
 
     def close(self, *, reconnect: bool) -> None:
-        """End every lease. Without ``reconnect``, those of a lost connection expire: no wait delays an error."""
+        """End every lease of the session.
+
+        Without ``reconnect``, after a failure, those of a lost connection expire: to wait for the server would delay
+        the error.
+        """
         self._ended.set()
         if reconnect or self._server.is_open:
             with suppress(StateError):

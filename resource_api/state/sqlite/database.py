@@ -56,8 +56,8 @@ class Database:
         """Open an existing database. To ``write``, the caller must hold the lock.
 
         ``immutable``: no other process writes, so SQLite needs no log beside the file. ``remove_log``: a reader removes
-        the log that SQLite creates for it, unless other processes use it. Raises ``StateError`` for a
-        database that cannot be opened, is damaged, of another application, or of a newer format.
+        the log that SQLite creates for it, unless other processes use it. Raises ``StateError`` for a database that
+        cannot be opened, is damaged, of another application, or of a newer format.
         """
         self.path = path
         with state_errors(path):

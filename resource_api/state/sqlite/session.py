@@ -79,10 +79,14 @@ def _check_losses(path: str, marker: Marker | None, headers: Mapping[StackName, 
 
 
 class WriteSession:
-    """The database at ``path`` while its lock is held; ``opened`` is None until the first write creates it."""
+    """The database at ``path`` while its lock is held, for all writes of one run.
+
+    ``stacks``: those that were read or written in this session. ``failure``: the error after which nothing more is
+    written, or None. ``opened``: the database, or None until the first write creates it.
+    """
 
     def __init__(self, path: str) -> None:
-        """Open the database if it exists. Raises ``StateError``."""
+        """Open the database if it exists, and remove unfinished copies of a killed run. Raises ``StateError``."""
         self.path = path
         self.stacks: dict[StackName, StackRows] = {}
         self.failure: StateError | None = None
@@ -193,7 +197,11 @@ class WriteSession:
             self._marker = marker
 
     def close(self) -> bool:
-        """Close the database with a new generation and marker; return whether every write had succeeded."""
+        """Close the database; all commits are then in its main file, in the marker and in a generation.
+
+        Returns whether it was closed, and every write had succeeded. After a failure the marker and the generations
+        stay as they are, for a recovery.
+        """
         if self.opened is None or self._pid != os.getpid():  # after a fork it remains that of the parent
             return False
         with closing(self.opened.database):

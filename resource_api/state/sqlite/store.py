@@ -143,7 +143,7 @@ class SqliteStore(RowStore[WriteSession]):
         """Do nothing: the lock is that of all stacks."""
 
     def overwrite(self, name: StackName, state: StackState) -> None:
-        """Replace the whole state of a stack."""
+        """Replace the whole state of a stack; the marker gives up another lineage of it before."""
         with self._writing() as session:
             # First: after a kill between the two, a marker with the former lineage would look like a lost stack.
             session.stop_expecting(name, unless_lineage=state.lineage)
@@ -322,7 +322,7 @@ def _cache_directory(path: str) -> str:
 
 
 def _remove_oldest(path: str) -> None:
-    """Remove all but the newest entries of the cache of the database at ``path``."""
+    """Remove all but the newest entries of the cache of the database at ``path``: no run removes its own label."""
     with os.scandir(_cache_directory(path)) as files:
         entries = [file for file in files if file.name != _IDENTITY]
         entries.sort(key=lambda file: file.stat(follow_symlinks=False).st_mtime_ns)

@@ -95,6 +95,7 @@ def _acquire(lock: int, function: Callable[[int, int], object]) -> None:
 
 
 def _read(path: Path) -> bytes | None:
+    """Return the content of a file, or None if it is missing, as some systems have no ``gshadow``."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -1,4 +1,7 @@
-"""Read tar, gzipped tar and zip files, untrusted input, member by member in constant memory, and check each."""
+"""Read tar, gzipped tar and zip files member by member, and check each member.
+
+Names, links, sizes and headers of an archive are untrusted input. Memory use does not grow with the size of a member.
+"""
 
 from __future__ import annotations
 

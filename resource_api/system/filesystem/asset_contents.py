@@ -149,7 +149,7 @@ class VerifiedFile(io.RawIOBase):
     """A file whose last read raises an error unless all its bytes have the expected SHA-256."""
 
     def __init__(self, path: str, digest: str) -> None:
-        """Open the regular file at ``path``, whose SHA-256 must be ``digest``. Raise ``OSError``."""
+        """Open the regular file at ``path``, whose SHA-256 must be ``digest``, the planned one. Raise ``OSError``."""
         super().__init__()
         self._file = open_regular(path)
         self._path = path
@@ -214,7 +214,7 @@ def _digest(path: str, trust: CodeTrust) -> str:
 
 
 def _checked_digest(file: io.FileIO, path: str) -> str:
-    """Return the SHA-256 of an open file. Raise ``ResourceError`` for one that is too large."""
+    """Return the SHA-256 of an open file. Raise ``ResourceError`` above ``LARGEST``, also if it grows meanwhile."""
     is_small = os.fstat(file.fileno()).st_size <= LARGEST
     if is_small and (digest := reading.sha256_of(reading.parts_of(file), LARGEST)):
         return digest
@@ -258,7 +258,8 @@ def _opened_members(top: str, listing: Listing) -> Iterator[Member]:
 def list_directory(top: str, trust: CodeTrust) -> Listing:
     """Return the members of a directory tree, sorted, with the SHA-256 of files, to use it as an archive.
 
-    Raise ``ResourceError`` for a link out of the tree, which would be another file elsewhere, ``OSError``.
+    The modes are those of unpacked members. Raise ``ResourceError`` for a link out of the tree, which would be another
+    file elsewhere, ``OSError``.
     """
     listing = []
     todo = [""]

@@ -81,7 +81,10 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[Backup]:
 
 
 class BackupStore(AbstractContextManager["BackupStore"]):
-    """The backups of a run, ``with BackupStore(...)``; another process waits while this one writes the index."""
+    """The backups of a run: ``with BackupStore(directory) as store: store.keep(path); store.flush()``.
+
+    Several processes and threads may use the same directory: one waits while another writes the index.
+    """
 
     def __init__(self, directory: str) -> None:
         """Open or create a backup directory. Raise ``OSError``: EPERM if other users can write to it."""
@@ -119,7 +122,11 @@ class BackupStore(AbstractContextManager["BackupStore"]):
                 return
 
     def _keep(self, parent: int, name: str, path: str, depth: int) -> None:
-        """Back up a file or all below the open directory ``parent``, but no links. Raise ``ResourceError``."""
+        """Back up a file, or all files beneath a directory, but no links. Raise ``ResourceError`` for deeper trees.
+
+        ``name`` is in the open directory ``parent``, ``path`` its whole path, for the index; ``depth`` counts the
+        directories above it, each of which is held open.
+        """
         kind = stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode)
         if kind == stat.S_IFREG:
             with os.fdopen(os.open(name, reading.READ_FLAGS, dir_fd=parent), "rb", buffering=0) as file:
@@ -193,7 +200,10 @@ class BackupStore(AbstractContextManager["BackupStore"]):
             yield
 
     def restore(self, backup: Backup) -> None:
-        """Replace or create a backup's file; the present one is backed up. Raise ``OSError``, ``ResourceError``."""
+        """Replace or create the file with its content and permissions from a backup; its present content is backed up.
+
+        Raise ``OSError``, and ``ResourceError`` for a damaged backup.
+        """
         self.keep(backup.path)
         self.flush()
         source = self._content_path(backup.sha256)

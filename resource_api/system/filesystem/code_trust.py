@@ -117,7 +117,8 @@ class CodeTrust:
         """Return why other users can change a file or anything in a directory, or create a missing one, or "".
 
         Links are followed. Files of the system itself are not checked. ``holds_code``: the directory that contains
-        ``path`` must not be sticky. Raise ``OSError``: EFBIG for a tree of a million names.
+        ``path`` must not be sticky, as no directory below it may be. Raise ``OSError``: EFBIG for a tree of a million
+        names.
         """
         if not os.path.lexists(path):
             return self.check_directory(os.path.dirname(path))
@@ -140,7 +141,9 @@ class CodeTrust:
     def _follow(self, path: str, *, holds_code: bool = False) -> _Target:
         """Follow ``path`` from the root and check each directory and link on the way, but not the target itself.
 
-        ``holds_code``: the last directory contains the code itself, and must not be sticky. Raise ``OSError``.
+        The kernel's own way along links is repeated name by name, as each of them may be another user's. The first
+        reason counts. ``holds_code``: the last directory contains the code itself, and must not be sticky. Raise
+        ``OSError``.
         """
         here, reason, links = "/", "", 0
         todo = _names(path if path.startswith("/") else f"{os.getcwd()}/{path}")
@@ -270,6 +273,7 @@ def _describe(path: str, status: os.stat_result) -> str:
 
 
 def _user_name(uid: int) -> str:
+    """Return the name of a user for a message, or its number without an account."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -277,6 +281,7 @@ def _user_name(uid: int) -> str:
 
 
 def _group_name(gid: int) -> str:
+    """Return the name of a group for a message, in quotes, or its number without one."""
     try:
         return f"'{grp.getgrgid(gid).gr_name}'"
     except KeyError:

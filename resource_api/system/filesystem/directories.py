@@ -119,8 +119,8 @@ class Directories(AbstractContextManager["Directories"]):
     def reach(self, path: str) -> Directory:
         """Return the directory at an absolute ``path``; valid until the next call of ``reach`` or ``forget``.
 
-        It stays open, so that several paths in it need one walk. Raise ``OSError`` with the path: ELOOP for a link that
-        another user could have put there.
+        It stays open, so that several paths in it need one walk, but may be closed when there are too many. Raise
+        ``OSError`` with the path: ELOOP for a link that another user could have put there.
         """
         directory = self._open.get(path)
         if directory is None:
@@ -134,7 +134,10 @@ class Directories(AbstractContextManager["Directories"]):
         return directory
 
     def make(self, path: str, mode: int = 0o700) -> Directory:
-        """Return the directory at a path; it and its parents are made if missing. Raise ``OSError`` as ``reach``."""
+        """Return the directory at an absolute path; it and its parents are made with ``mode`` if they are missing.
+
+        Another process may make one at the same moment, which is in order. Raise ``OSError`` as ``reach`` does.
+        """
         try:
             return self.reach(path)
         except FileNotFoundError:
@@ -159,7 +162,11 @@ class Directories(AbstractContextManager["Directories"]):
         return os.readlink(name, dir_fd=directory.fd)
 
     def follow(self, path: str) -> tuple[Directory, str]:
-        """Return parent and name of the file at ``path``, after links at its end. Raise ``OSError`` as ``reach``."""
+        """Return the parent directory and the name of the file at ``path``, after following links at its end.
+
+        It is for functions that edit the file behind a link; nothing need exist under the name. Raise ``OSError`` as
+        ``reach`` does.
+        """
         for _ in range(MAX_LINKS):
             directory, name = self.place(path)
             try:
@@ -183,7 +190,8 @@ class Directories(AbstractContextManager["Directories"]):
     def _walk(self, path: str) -> Directory:
         """Return the directory at an absolute path, entered component by component without following links blindly.
 
-        A link is followed only if no other user could have made it. Raise ``OSError`` otherwise.
+        A link is followed only if no other user could have made it. Raise ``OSError`` otherwise. ``..`` begins anew at
+        the root, as the open directory may have been moved.
         """
         here, links = self._root(), 0
         todo = path.split("/")[::-1]
@@ -211,7 +219,7 @@ class Directories(AbstractContextManager["Directories"]):
         return here
 
     def _root(self) -> Directory:
-        """Return the root directory, at which each walk begins; it is opened once."""
+        """Return the root directory, at which a walk begins, and again behind an absolute link; opened once."""
         root = self._open.get("/")
         if root is None:
             root = self._open["/"] = _directory(os.open("/", _PATH), "/", None)

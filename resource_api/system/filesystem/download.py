@@ -1,4 +1,7 @@
-"""Download a URL into a temporary file without a name, and check its SHA-256; loaded with the first download."""
+"""Download a URL over HTTP or HTTPS into a temporary file without a name, and check its SHA-256.
+
+Loaded with the first download: the libraries take longer to import than most runs take.
+"""
 
 from __future__ import annotations
 
@@ -75,8 +78,8 @@ def reopen(file: BinaryIO) -> BinaryIO:
 def _transfer(url: str, file: BinaryIO, expected: str, largest: int, end: float) -> None:
     """Write the content of ``url`` to ``file``, until the time ``end`` of ``time.monotonic``.
 
-    ``expected`` is the SHA-256, "" if unknown: then redirects must stay encrypted. Raise as ``fetch`` does, with the
-    libraries' errors as they are.
+    ``expected`` is the SHA-256, "" if unknown: then redirects must stay encrypted, as nothing else protects the
+    content. Raise as ``fetch`` does, with the libraries' errors as they are.
     """
     digest, size = sha256(), 0
     redirects = request.HTTPRedirectHandler() if expected else _EncryptedRedirects()
@@ -114,7 +117,11 @@ class _EncryptedRedirects(request.HTTPRedirectHandler):
 
 
 def _opener(end: float, redirects: request.HTTPRedirectHandler) -> request.OpenerDirector:
-    """Return an opener for HTTP and HTTPS alone, until ``end``: a redirect must never lead to a local file."""
+    """Return an opener for HTTP and HTTPS alone: a redirect must never lead to a local file.
+
+    The usual opener of the library would read ``file:`` too. An answer must be complete at ``end``, of
+    ``time.monotonic``; ``redirects`` follows redirects.
+    """
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler(),

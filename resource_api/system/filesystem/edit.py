@@ -119,7 +119,7 @@ class Lines:
     """
 
     def __init__(self, content: bytes) -> None:
-        """Split the ``content`` of a file at its newlines."""
+        """Split the ``content`` of a file at its newlines; each line keeps its end, to restore the whole."""
         *whole, rest = content.split(b"\n")
         self._lines = [line + b"\n" for line in whole]
         if rest:

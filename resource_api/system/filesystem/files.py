@@ -65,7 +65,7 @@ class TemporaryNames:
     def name(self, directory: Directory, name: str) -> str:
         """Return an unused temporary name for a file ``name``; the first in a directory removes those of crashes.
 
-        It contains the number of this process, so that a later process can detect its end.
+        It contains the number of this process, so that a later process can detect its end and remove the file.
         """
         if directory.path not in self._swept:
             self._swept.add(directory.path)
@@ -210,7 +210,11 @@ def _syncfs(fd: int) -> None:
 
 
 def describe_error(error: Exception, path: str) -> str:
-    """Return an error's message for users: no number, a path only if not ``path``, the cause of EPERM by chattr(1)."""
+    """Return the message of a failed operation on ``path`` for users: no error number, a path only if it differs.
+
+    ``path`` is the title of the resource, with which messages begin anyway. EPERM is explained where an attribute of
+    chattr(1) is the cause.
+    """
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     if (fault := _encryption_fault(error)) is not None:
@@ -308,14 +312,17 @@ class Batch(AbstractContextManager["Batch"]):
     """
 
     def __init__(self) -> None:
-        """Start without changes."""
+        """Start without changes: no file is to be renamed, and nothing to be flushed."""
         self.directories: Final = Directories()
         self._staged: list[_Staged] = []
         self._pending = PendingFlush(self.directories)
         self._temporary_names = TemporaryNames()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Flush, and raise the first failure; after an exception, discard files that have not appeared, and flush."""
+        """Flush, and raise the first failure; after an exception, discard the files that have not appeared.
+
+        Other changes of the batch are done already: they are made durable even then.
+        """
         try:
             if kind is not None:
                 self._discard(self._staged)
@@ -418,7 +425,10 @@ class Batch(AbstractContextManager["Batch"]):
             discard(directory.fd, temporary)
 
     def _create_directory(self, directory: Directory, parent: int, name: str, should: Permissions) -> None:
-        """Create a directory in the private ``parent`` with its permissions for its final place, ``directory``."""
+        """Create a directory with its permissions in the open directory ``parent``, in which no other user can write.
+
+        ``directory`` is its final place, whose default ACL and group count. After an error it is removed again.
+        """
         # Without a declared mode, no later run would correct the narrow mode after a crash.
         os.mkdir(name, DIRECTORY_MODE if should == Permissions() else 0o700, dir_fd=parent)
         try:
@@ -488,10 +498,10 @@ class Batch(AbstractContextManager["Batch"]):
     ) -> None:
         """Change extended attributes of a file of any kind but a link, such as its ACL.
 
-        ``change`` is called with the status and the present attributes, and returns new values; None removes one.
-        Raise ``OSError``: ELOOP for a symbolic link, ENOTSUP if the filesystem does not support the attributes, EPERM
-        in a directory that other users can write to for a file of root or the caller, and for one with other hard
-        links: they may have put it there.
+        ``change`` is called with the status and the present attributes, and returns new values; None removes one. Raise
+        ``OSError``: ELOOP for a symbolic link, ENOTSUP if the filesystem does not support the attributes, EPERM in a
+        directory that other users can write to for a file of root or the caller, and for one with other hard links:
+        they may have put it there.
         """
         directory, name = self.directories.place(path)
         with opened_for_attributes(directory, name, path) as fd:
@@ -533,6 +543,7 @@ class Batch(AbstractContextManager["Batch"]):
             sweep(self.directories.reach(path))
             os.rmdir(name, dir_fd=directory.fd)
         self._pending.entries(directory.path)
+        # A link or directory may be on the path of an open one.
         if not stat.S_ISREG(status.st_mode):
             self.directories.forget()
 
@@ -590,7 +601,11 @@ class Batch(AbstractContextManager["Batch"]):
 
 
 def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -> None:
-    """Raise ``PermissionError`` if others may have put the file with ``status`` to get the permissions ``should``."""
+    """Raise ``PermissionError`` if other users may have put another file at ``path`` to get permissions for it.
+
+    In a directory that they can write to, they can give the name to a file of root that they cannot read. ``status``:
+    that of the file there; ``should``: its new permissions.
+    """
     reason = ""
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
         reason = "it has other hard links, and other users can write to its directory"

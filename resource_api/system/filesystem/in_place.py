@@ -41,7 +41,8 @@ _PATIENCE: Final = 15
 def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str, str]:
     """Return, for the existing files that would be overwritten in place, path → reason, to be shown in plans.
 
-    ``follow``: a link at the end of a path is followed, as ``edit`` does. Raise ``OSError``.
+    They are mount points, and writable files in a directory without write access. ``follow``: a link at the end of a
+    path is followed, as ``edit`` does. Raise ``OSError``.
     """
     targets = {path: os.path.realpath(path) if follow else path for path in paths}
     mounted = mount_points() if targets else frozenset()
@@ -122,7 +123,10 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
 
 
 def checked_content(content: Content, check: Callable[[str], object] | None) -> bytes:
-    """Return a content as bytes after ``check`` of a copy in memory, as no file can be created beside the old one."""
+    """Return a content as bytes after calling ``check`` with the path of a copy, which may refuse it by raising.
+
+    The copy is in memory, because no file can be created beside the old one. Without a ``check`` (None) there is none.
+    """
     whole = content if isinstance(content, bytes) else b"".join(content)
     if check is not None:
         with in_memory(whole) as copy:

@@ -293,7 +293,7 @@ def _owner_id(owner: str | int, kind: str, find: Callable[[str], int]) -> int:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a user, or the number as text if it has none."""
+    """Return the name of a user, or the number as text if it has none: the form in which rows show owners."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -301,7 +301,7 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
-    """Return the name of a group, or the number as text if it has none."""
+    """Return the name of a group, or the number as text if it has none: the form in which rows show groups."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:

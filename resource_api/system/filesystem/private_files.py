@@ -1,4 +1,7 @@
-"""Read and replace private files, atomically and durably. Raise ``OSError``, and ``UsageError`` for files of users."""
+"""Read and replace, atomically and durably, files that only their owner can read.
+
+Functions raise ``OSError``; for files that a user names, ``UsageError``.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,11 @@ def _is_private(status: os.stat_result, kind: int) -> bool:
 
 
 def read_private_file(path: str) -> bytes:
-    """Return a private file's content, up to 64 KiB; no link of another user is followed. Raise ``UsageError``."""
+    """Return the content of a file that only its owner can read, up to 64 KiB. Raise ``UsageError``.
+
+    It is for keys that a user names: one that others can read is refused, with the remedy. A link on the way is
+    followed only if no other user could have created it.
+    """
     with errors_as(UsageError, OSError, f"{path}: the key cannot be read: "), Directories() as directories:
         directory, name = directories.follow(os.path.join(os.getcwd(), path))
         with open(os.open(name, _READ | os.O_NONBLOCK, dir_fd=directory.fd), "rb") as file:

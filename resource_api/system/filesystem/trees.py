@@ -91,7 +91,11 @@ def check_removable(path: str) -> None:
 
 
 def remove(directory: Directory, name: str) -> None:
-    """Remove a directory with its content, after ``check_removable``. Raise ``OSError``: EBUSY for a mount in it."""
+    """Remove the directory ``name`` in ``directory`` with its whole content, after ``check_removable``.
+
+    Subdirectories are moved up into it and emptied one after the other, see ``_clear``. Raise ``OSError``: EBUSY, with
+    nothing removed, if a filesystem is mounted on it or below it.
+    """
     path = directory.beneath(name)
     mounted = any(point == path or point.startswith(f"{path}/") for point in mount_points())
     with opened(name, DIRECTORY_FLAGS, directory.fd) as top:

@@ -84,7 +84,11 @@ class UnpackRecord(NamedTuple):
 
     @classmethod
     def read(cls, path: str) -> Self | None:
-        """Return a directory's record, or None. Raise ``OSError``, ``ResourceError`` if damaged or another user's."""
+        """Return the record of the directory at ``path``, or None if there is none.
+
+        By it the provider compares the directory with the archive. Raise ``OSError``, and ``ResourceError`` for a
+        damaged record or one that another user could have written.
+        """
         file = _record_path(path)
         try:
             with Directories() as directories:
@@ -113,7 +117,7 @@ class UnpackRecord(NamedTuple):
         return cls(str(document["sha256"]), **numbers, members=members, created=created)
 
     def write(self, path: str) -> None:
-        """Write the record of the directory at ``path``; it is durable on return. Raise ``OSError``."""
+        """Write the record of the directory at ``path`` beside it; it is durable on return. Raise ``OSError``."""
         document = {
             "format": _FORMAT,
             "sha256": self.sha256,
@@ -180,6 +184,7 @@ def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRe
             error.filename = failed
             raise error
         _remove_members(batch, path, gone, before.created)
+    # From now on only directories of this archive count as created.
     after._replace(created=after.created & inner).write(path)
 
 
@@ -190,7 +195,10 @@ def _changes_kind(directories: Directories, path: str, name: str, state: MemberS
 
 
 def unpack_new(members: Iterable[Member], directory: str) -> None:
-    """Write members durably into a new private ``directory`` without a record. Raise ``OSError``, ``ResourceError``."""
+    """Write checked members durably into a new ``directory``, which only the caller can open, without a record.
+
+    It is for content that is used once or replaced as a whole, such as a bundle. Raise ``OSError``, ``ResourceError``.
+    """
     with files.Batch() as batch:
         batch.make_directory(directory, mode=0o700)
         for member in members:
@@ -252,7 +260,11 @@ def _check_conflicts(
 def _conflict(
     directories: Directories, path: str, name: str, state: MemberState, before: UnpackRecord, *, force: bool
 ) -> str:
-    """Return why the file in the place of a member must stay, or "": an equal one, and with ``force`` any, may go."""
+    """Return why the file in the place of a member must stay, or "": an equal one, and with ``force`` any, may go.
+
+    ``name`` and ``state`` are the member's, ``before`` the record of the earlier archive, whose members may go too. A
+    directory goes only with nothing but such members in it, even with ``force``.
+    """
     status = _stat(directories, path, name)
     kind = _kind(status)
     replaceable = force or name in before.members
@@ -283,7 +295,11 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
 
 
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
-    """Remove unpacked members, the deepest first, and empty directories of it. Raise ``OSError`` at a mount."""
+    """Remove unpacked members from the directory at ``path``, the deepest first.
+
+    A directory is removed only if it is empty and ``created`` by unpacking: one that was there before, or has files of
+    others, stays. Raise ``OSError`` at a mount, whose files are not those that were unpacked.
+    """
     mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
     # The depth of "", the directory itself, is 0; that of "a" is 1.
     for name in sorted(names, key=lambda name: (name.count("/") + bool(name), name), reverse=True):

@@ -77,7 +77,7 @@ def refuse() -> None:
     """Refuse permanently (EPERM) the system calls that reach beyond an overlay with any capabilities.
 
     Keys of the kernel belong to a user and outlive namespaces; programs in the kernel, its modules and other kernels
-    belong to the whole machine. Raise ``OSError``.
+    belong to the whole machine. The filter tests the machine that a call is for, then its number. Raise ``OSError``.
     """
     code: list[Instruction] = [(LOAD, 0, 0, MACHINE)]
     for machine, numbers in _MACHINES[os.uname().machine].items():

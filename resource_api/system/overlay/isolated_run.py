@@ -146,7 +146,7 @@ class Signals(NamedTuple):
     mask: Collection[int]
 
     def restore(self) -> None:
-        """Install the handlers and the mask in this process."""
+        """Install the handlers and the mask in this process, as they were before ``signals_blocked``."""
         for number, handler in self.handlers.items():
             # None: the handler was not installed by Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -155,7 +155,11 @@ class Signals(NamedTuple):
 
 @contextmanager
 def signals_blocked() -> Iterator[Signals]:
-    """Block the signals that ``wait`` accepts, also in children; yield the former handlers, for these to restore."""
+    """Block the signals that ``wait`` accepts, in the ``with`` block and in children; yield the former handlers.
+
+    A signal that comes before the wait begins is so held until then. The children restore the handlers before they run
+    other code.
+    """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD, PARENT_DIED})
     before = Signals({number: signal.getsignal(number) for number in (*_PASSED, signal.SIGCHLD)}, mask)
     # An ignored SIGCHLD is not sent.
@@ -226,7 +230,7 @@ class IsolationError(ResourceAPIError):
 
 
 class Isolation(NamedTuple):
-    """The isolation of a run."""
+    """The isolation of a run: the limit of its changes, its network, and its descriptors."""
 
     #: The limit of changes, as for tmpfs(5): bytes, with k, m or g, or a percentage of the memory.
     size: str = "25%"
@@ -278,7 +282,11 @@ def run(function: Callable[[int], bytes], isolation: Isolation) -> Ended:
 
 
 def _fork(function: Callable[[], None], answer: int) -> int:
-    """Return the number of a forked process that calls ``function``; its exception is written to ``answer``."""
+    """Return the number of a forked process that calls ``function`` and exits.
+
+    An exception in it is written to the descriptor ``answer``, as the reason why the isolated run is impossible: none
+    may leave this frame, whose callers are those of the parent.
+    """
     if child := os.fork():
         return child
     code = 1
@@ -309,7 +317,11 @@ def _write_answer(descriptor: int, kind: bytes, text: bytes) -> None:
 
 
 def _outside(started: _Started, parent: int) -> None:
-    """Make the namespaces and wait, outside the new process table, whose limit of processes is removed at the end."""
+    """Run the process between the caller and the new process table: it makes the namespaces and waits.
+
+    It stays outside the table to remove the limit of processes at the end. ``parent`` is the caller's number, with
+    which it ends.
+    """
     os.setsid()  # signals of the terminal come through the caller alone
     limit = ProcessLimit()
     flags = namespaces.NEW_MOUNTS | namespaces.NEW_PROCESSES | namespaces.NEW_IPC | namespaces.NEW_HOST_NAME
@@ -363,6 +375,7 @@ def _inside(started: _Started, layers: int) -> None:
     call_filters.refuse()
     namespaces.drop_capabilities(_dropped(started.isolation))
     if os.geteuid():
+        # Here root's files seem to belong to that user.
         directories.ROOT.add(namespaces.unknown_user())
     started.signals.restore()
     answer = started.function(layers)

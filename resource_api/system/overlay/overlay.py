@@ -116,6 +116,7 @@ def cover_as_user(table: Sequence[MountedTree]) -> None:
     The kernel hides from this user the content beneath a mount, so no directory that contains a mount can be below an
     overlay: such a directory is made anew, and its members are covered one by one.
     """
+    # A trial: an overlay of this user marks files by such attributes.
     try:
         os.setxattr(LAYERS, "user.overlay.", b"")
     except OSError as error:
@@ -149,8 +150,8 @@ def _where_to_cover(path: str) -> str:
     """Return the directory that needs its own overlay, so that the user can write in ``path`` or beneath.
 
     A user's overlay copies each directory between its root and a change, so all of them must belong to the user: it is
-    the directory right above the first one of the user. It is ``/``, which needs none, if a directory would be divided
-    in which the user can write.
+    the directory right above the first one of the user. The directories above it are divided: made anew, with their
+    members covered one by one. If the user can write in one of these, it is ``/``, which needs none.
     """
     steps = [*_parents(path), path]
     first = next((number for number, step in enumerate(steps) if os.stat(step).st_uid == os.geteuid()), len(steps))
@@ -160,7 +161,11 @@ def _where_to_cover(path: str) -> str:
 
 
 def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
-    """Cover a file or directory on the new root and copy a link; a socket would lead to a service outside."""
+    """Cover a file or directory of the machine on the new root, copy a link, and skip the rest.
+
+    A socket, for example, would lead to a service outside. ``on``: the mount of the entry. A file is read-only: an
+    overlay covers directories alone.
+    """
     target = f"{ROOT}{entry.path}"
     if entry.is_symlink():
         os.symlink(os.readlink(entry.path), target)
@@ -193,7 +198,11 @@ def _cover(path: str, on: MountedTree, options: str) -> None:
 
 
 def _overlay(path: str, flags: int, options: str) -> None:
-    """Mount a directory of the machine beneath the new root with a layer that takes all its writes; see mount(2)."""
+    """Mount a directory of the machine beneath the new root with a layer that takes all its writes.
+
+    Each layer has a number; its link ``lower`` names the directory. ``flags``: those of mount(2); ``options``: the text
+    before the layers.
+    """
     layer = f"{LAYERS}/{len(os.listdir(LAYERS))}"
     upper, work = f"{layer}/upper", f"{layer}/work"
     for directory in (layer, upper, work):
@@ -230,6 +239,7 @@ def build(table: Sequence[MountedTree], size: str) -> int:
     Those have the changes, and are out of reach by path from then on. Call this in a namespace with private mounts.
     ``size`` limits the changes, as for tmpfs(5). Raise ``OSError``.
     """
+    # The next call hides ``/run``.
     nameservers = _nameservers()
     mount("tmpfs", BASE, NO_DEVICES, f"size={size},mode=755")
     os.mkdir(ROOT)
@@ -279,7 +289,11 @@ def _make_dev() -> None:
 
 
 def _make_run(nameservers: bytes | None) -> None:
-    """Build an empty ``/run``, without sockets of services, but with the ``nameservers`` of ``/etc/resolv.conf``."""
+    """Build an empty ``/run``, without the sockets of the machine's services.
+
+    Programs expect some directories there. ``nameservers`` is the content of ``/etc/resolv.conf`` if that is a file in
+    ``/run``, otherwise None: name look-ups need it.
+    """
     source = f"{BASE}/run"
     os.mkdir(source)
     os.mkdir(f"{source}/rehearsal", 0o700)

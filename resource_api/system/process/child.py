@@ -174,7 +174,8 @@ def execute(
     With ``streams``, its new standard streams, the child first starts a session. The number of an error is written to
     ``report``. All other descriptors of this process are closed before a change of identity, also the one on which
     ``sh`` waits for the child. The directory is entered with the user's rights only. With ``go``, the child waits until
-    its parent writes there, and exits if the parent closes it instead.
+    its parent writes there, and exits if the parent closes it instead. ``parent`` is the process with which it ends,
+    ``handled`` its ``handled_signals``.
     """
     try:
         if streams:
@@ -229,6 +230,7 @@ def _assume(identity: Identity) -> None:
     os.setresuid(*[identity.uid] * 3)
     c_library.prctl(c_library.SET_DUMPABLE)
     c_library.call("capset", _CAPABILITY_HEADER, _NO_CAPABILITIES)
+    # The program must never run with rights that remain by mistake.
     if os.getresuid() != (identity.uid,) * 3:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 

@@ -1,4 +1,7 @@
-"""Forbid core dumps of a process that holds secrets; programs that it starts get the caller's limit back."""
+"""Forbid core dumps of a process that holds secrets, as they would write its memory to the disk.
+
+Programs that it starts get the caller's limit back.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ _callers: Final[list[tuple[int, int]]] = []
 def forbid(soft: int | None = None) -> None:
     """Forbid core dumps of this process, which would write secrets to the disk; only the first call counts.
 
-    ``soft`` is the caller's limit if this process has another one. The memory becomes unreadable for other users, too.
-    A program that it executes inherits only the limit.
+    ``soft`` is the caller's limit if this process has another one, as a worker whose run has forbidden them; None: the
+    present one. The memory becomes unreadable for other users, too. A program that it executes inherits only the limit.
     """
     if not _callers:
         before, hard = resource.getrlimit(resource.RLIMIT_CORE)

@@ -40,13 +40,13 @@ _NONE: Final = bytes(4)
 
 
 class DescriptorFilter:
-    """Both ends of the filter; the run calls ``learn`` and ``drain``."""
+    """The filter process and its pipes; the run calls ``learn`` with each secret, ``drain`` before its own lines."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str]) -> None:
         """Start the filter, and make descriptors 1 and 2 its pipe. Raise ``OSError`` if no process can be started.
 
-        ``format_line`` returns the text to print for a line: one line without control characters. It is called in the
-        filter process, and must import nothing.
+        ``mask`` has the secrets. ``format_line`` returns the text to print for a line: one line without control
+        characters. It is called in the filter process, and must import nothing.
         """
         # Index the secrets now: the forked process must import nothing, as another thread may hold an import lock.
         mask("")
@@ -121,7 +121,7 @@ class DescriptorFilter:
 
 
 class _FilterLoop:
-    """The loop of the filter: from ``output`` to descriptor 2."""
+    """The loop of the filter process: it copies ``output``, masked, to descriptor 2, the former standard error."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str], busy: mmap.mmap, *descriptors: int) -> None:
         """Prepare the loop of the filter process.

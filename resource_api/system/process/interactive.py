@@ -1,4 +1,7 @@
-"""Run a program of the user's choice with the user's environment and search path: a pager, an editor, a shell."""
+"""Run a program that the user has chosen, with the user's environment and search path: a pager, an editor, a shell.
+
+Programs that manage resources are run by ``process``.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ _CHUNK: Final = 65536
 
 
 def page(text: str, command: str, stdout: int) -> bool:
-    """Show ``text`` with a pager on ``stdout``; return whether it started. One that ends early is no error."""
+    """Show ``text`` with the pager ``command`` on the descriptor ``stdout``; return whether the pager could be started.
+
+    If not, the caller prints the text itself. A pager that ends before it has read everything is no error.
+    """
     # As git sets them: colors are shown, and a text of one screen needs no key.
     environment = {"LESS": "FRX", "LV": "-c", **os.environ}
     try:
@@ -46,9 +52,9 @@ def page(text: str, command: str, stdout: int) -> bool:
 def edit(path: str, command: str, stdout: int) -> int:
     """Edit a file with the editor ``command``, wait for its end, and return its exit code.
 
-    Temporary files of the editor are in the directory of the file, in memory where that is for a secret. ``stdout``
-    is the descriptor of the terminal. Raise ``OSError`` if it cannot be started,
-    ``ValueError`` for a command with an unclosed quote.
+    Temporary files of the editor are in the directory of the file, in memory where that is for a secret. ``stdout`` is
+    the descriptor of the terminal. Raise ``OSError`` if it cannot be started, ``ValueError`` for a command with an
+    unclosed quote.
     """
     environment = {**os.environ, "TMPDIR": os.path.dirname(path)}
     editor = subprocess.Popen([*shlex.split(command), path], stdout=stdout, env=environment)  # noqa: S603 - the user's own choice
@@ -66,7 +72,11 @@ _REMOVER: Final = ("/bin/sh", "-c", 'trap "" HUP INT TERM; cat >/dev/null; rm -r
 
 @contextmanager
 def memory_directory() -> Iterator[str]:
-    """Yield a private directory in memory for secrets, removed at the end or after a kill. Raise ``OSError``."""
+    """Yield a private directory in memory (tmpfs) for secrets, removed at the end, also when this process is killed.
+
+    A small program removes it as soon as this process has gone. Raise ``OSError`` if no file system in memory can be
+    written to.
+    """
     path = tempfile.mkdtemp(prefix="resource-api-", dir=_memory())
     silent = subprocess.DEVNULL
     with subprocess.Popen(  # noqa: S603 - constant
@@ -96,12 +106,11 @@ def shell(command: str, text: str = "") -> int:
 
 
 def output(words: Sequence[str], directory: str, limit: int, seconds: float = TIMEOUT, *, quiet: bool = False) -> bytes:
-    """Return the standard output of a program, which has no input.
+    """Return the standard output of a program that the user has declared, such as a source of inputs; it has no input.
 
-    It shares standard error with this process, unless it is ``quiet``: then its messages are discarded.
-
-    Raise ``OSError`` if it cannot be started, ``ValueError`` with the reason if it fails. It is ended and fails if it
-    prints more than ``limit`` bytes or runs longer than ``seconds``.
+    It runs in ``directory``, and shares standard error with this process, unless it is ``quiet``: then its messages are
+    discarded. Raise ``OSError`` if it cannot be started, ``ValueError`` with the reason if it fails. It is ended and
+    fails if it prints more than ``limit`` bytes or runs longer than ``seconds``.
     """
     if not words:
         raise ValueError("no program is named")
@@ -162,7 +171,12 @@ _PATIENCE: Final = 0.5
 
 
 def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None:
-    """Run the user's shell on a new terminal, for its job control, connected to ``terminal``, until ``stopped``."""
+    """Run the user's shell until it ends, on a new terminal that is connected to the descriptor ``terminal``.
+
+    A rehearsal lets the user look around so. A terminal of its own gives the shell job control, also in another
+    session; ``terminal`` is raw meanwhile, so that the shell gets all keys, also Ctrl-C. It is killed when ``stopped``
+    returns True.
+    """
     before = termios.tcgetattr(terminal)
     child, inner = pty.fork()
     if not child:
@@ -190,7 +204,11 @@ def _become_shell() -> NoReturn:
 
 
 def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
-    """Copy between ``terminal`` and ``inner`` in both directions, also sizes. Raise ``OSError`` at a closed one."""
+    """Copy between ``terminal`` and the shell's terminal ``inner`` in both directions, until the end of input.
+
+    The size of ``terminal`` is passed on too: its change sends no signal to another session. Raise ``OSError`` where
+    one of them is closed.
+    """
     size = os.terminal_size((0, 0))
     while not stopped():
         if size != (new_size := os.get_terminal_size(terminal)):
@@ -203,7 +221,7 @@ def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
 
 
 def _copy(source: int, target: int) -> bool:
-    """Copy the available data from one terminal to the other; return False at the end. Raise ``OSError``."""
+    """Copy the available data from one terminal to the other; return False at its end. Raise ``OSError``."""
     data = os.read(source, _CHUNK)
     if data:
         write_all(target, data)

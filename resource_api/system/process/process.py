@@ -107,7 +107,11 @@ class Process(AbstractContextManager["Process"]):
                 raise error
 
     def _begin(self, invocation: Invocation) -> None:
-        """Start the program with pipes for its output, and register it; after an exception kill it and close all."""
+        """Start the program with pipes for its output, and register it; after an exception kill it and close all.
+
+        The lock hides the child from ``_scan`` until it is registered: another program that is being ended would take
+        it for an orphan of its own. The third pipe is for the error of its start.
+        """
         start, child, ends = self._starter(invocation), None, list[int]()
         try:
             for _ in range(3):
@@ -150,8 +154,8 @@ class Process(AbstractContextManager["Process"]):
     def chunks(self, timeout: Callable[[], float]) -> Iterator[tuple[int, bytes]]:
         """Yield chunks of ``STDOUT`` and ``STDERR`` until the program has ended, in constant memory.
 
-        ``timeout`` is called before each wait and returns its limit in seconds; it stops the reading by raising.
-        Output of descendants is read for 0.1 s after the end of the program.
+        ``timeout`` is called before each wait and returns its limit in seconds; it stops the reading by raising. Output
+        of descendants is read for 0.1 s after the end of the program: a daemon may hold the pipes open forever.
         """
         streams = {self._out: STDOUT, self._err: STDERR}
         poller = select.poll()
@@ -283,7 +287,7 @@ def stop_all() -> None:
 
 
 def describe_exit(exit_code: int) -> str:
-    """Return the end of a program as text: ``returned 3``, ``was killed by SIGTERM``."""
+    """Return the end of a program as text: ``returned 3``, ``was killed by SIGTERM``, for a negative exit code."""
     if exit_code >= 0:
         return f"returned {exit_code}"
     names = {number.value: number.name for number in signal.Signals}
@@ -382,6 +386,7 @@ def _start_programs(tasks: SimpleQueue[Any]) -> None:
             answers.put((start(), None))
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked for the program
             answers.put((None, error))
+        # Otherwise they would be in memory until the next program.
         del start, answers
 
 
@@ -455,7 +460,7 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
 
 
 def _kill(pid: int) -> None:
-    """Kill an unregistered child with its process group, and reap it."""
+    """Kill an unregistered child with its process group, and reap it; it may have ended already."""
     with suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
     with suppress(OSError):  # it may not have made its group yet

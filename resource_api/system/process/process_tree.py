@@ -55,7 +55,7 @@ def table() -> dict[int, ProcessRow]:
 
 
 def row(pid: int) -> ProcessRow | None:
-    """Return one process, or None if it cannot be read."""
+    """Return one process, or None if it cannot be read, as one that has ended."""
     try:
         return read(pid)
     except OSError:
@@ -63,7 +63,7 @@ def row(pid: int) -> ProcessRow | None:
 
 
 def read(pid: int) -> ProcessRow:
-    """Return one process. Raise ``OSError`` if it cannot be read."""
+    """Return one process, from its line in proc_pid_stat(5). Raise ``OSError`` if it cannot be read."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         behind_name = file.read().rpartition(b")")[2]  # the name, in parentheses, may contain spaces and parentheses
     state, parent, session, start = _state_parent_session_start(behind_name.split())
@@ -94,7 +94,11 @@ def prepare() -> None:
 
 @contextmanager
 def adopting() -> Iterator[None]:
-    """Adopt orphaned descendants (subreaper) in the ``with`` block; blocks of several threads may overlap."""
+    """Make this process the parent of orphaned descendants (subreaper) inside the ``with`` block.
+
+    So the orphans of a program that is being ended come here and are found. Blocks of several threads may overlap; the
+    last one restores the embedding program's setting.
+    """
     with _lock:
         if not _adopters:
             _adopters.append(_is_subreaper())
@@ -110,7 +114,7 @@ def adopting() -> Iterator[None]:
 
 
 def _is_subreaper() -> int:
-    """Return 1 if this process adopts orphaned descendants (prctl(2)), as for the embedding program, else 0."""
+    """Return 1 if this process adopts orphaned descendants already (prctl(2)), else 0: the setting to restore."""
     setting = array("i", [0])
     c_library.prctl(_GET_SUBREAPER, setting.buffer_info()[0])
     return setting[0]
@@ -128,7 +132,7 @@ class Tree:
     def __init__(self, root: ProcessRow, scan: Callable[[], Scan], members: Iterable[ProcessRow] = ()) -> None:
         """Begin with the program ``root`` and ``members`` that are known already; ``scan`` reads the process table.
 
-        Children that this process has already are no orphans of the program, which it may adopt later.
+        The children that this process has now are recorded, as orphans of the program become its children too.
         """
         self._root = root.pid
         self._scan = scan
@@ -140,7 +144,11 @@ class Tree:
         self._before = {child.pid for child in table().values() if child.parent == os.getpid()}
 
     def alive(self) -> list[ProcessRow]:
-        """Add new descendants to the tree, reap those that this process has adopted, and return the running ones."""
+        """Add new descendants to the tree, reap those that this process has adopted, and return the running ones.
+
+        One member may lead to further ones, so the table is searched until none joins. The program itself is reaped by
+        ``Process``, which needs its exit code.
+        """
         rows, strangers = self._scan()
         while joined := [process for process in rows.values() if self._joins(process, rows, strangers)]:
             self._starts.update((process.pid, process.start) for process in joined)

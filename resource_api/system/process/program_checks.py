@@ -31,8 +31,8 @@ SECURE_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 def locate(name: str, user: int = 0) -> str:
     """Return the path of a program that only root, the caller and ``user`` can change; cached for the process.
 
-    ``name`` is a full path, or a bare name on ``SECURE_PATH``. Raise ``CommandError`` for a program that is missing,
-    not executable, or that another user could change.
+    ``name`` is a full path, or a bare name on ``SECURE_PATH``; ``user`` is the one that it runs as. Raise
+    ``CommandError`` for a program that is missing, not executable, or that another user could change.
     """
     if "/" in name and not name.startswith("/"):
         raise refused(name, "is a relative path; give a full path or a bare name")
@@ -52,8 +52,8 @@ def locate(name: str, user: int = 0) -> str:
 def check_code(name: str, trees: Iterable[str], directories: Iterable[str], trusted: Iterable[str]) -> None:
     """Raise ``CommandError`` if other users can change code that a program executes besides itself.
 
-    No other user may change the files and ``trees``, nor add a file to one of the ``directories``. Files beneath the
-    ``trusted`` directories are not checked.
+    No other user may change the files and ``trees``, nor add a file to one of the ``directories``; an example is the
+    script of an interpreter. Files beneath the ``trusted`` directories are not checked.
     """
     trust = CodeTrust(trusted)
     checks: list[tuple[str, Callable[[str], str]]] = [(path, trust.check_directory) for path in directories]
@@ -131,7 +131,10 @@ def directory_error(directory: str) -> str:
 
 
 def _text(name: str, role: str, value: object) -> str:
-    """Return a text to pass to a program, which others can see. Raise ``CommandError`` unless plain and no secret."""
+    """Return ``value``, a text to pass to the program ``name``, which other users can see.
+
+    Raise ``CommandError`` unless it is a plain text without secrets; ``role``: its name in the message.
+    """
     if isinstance(value, Sensitive):
         raise refused(name, f"cannot be given {role} that is sensitive: others would see it; pass it by input=")
     if not isinstance(value, str):
