@@ -24,7 +24,7 @@ from resource_api.model.values.start_up import NamedTuple
 from resource_api.plan.replacement import conditional_groups, conditional_requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 
 #: The stages of orphans that are deleted after the declared resources: those of ``--prune`` and those of ``purge``.
@@ -407,10 +407,11 @@ def blocked(
     if not causes:
         return {}
     after, numbers = reverse(waits), numbers_by_entry(operations)
-    prevented = {
-        operation.number: (*after.get(operation.number, ()), *numbers[operation.step.entry.index])
-        for operation in operations
-    }
+
+    def prevented(number: int) -> Iterable[int]:
+        """Return the operations that wait for one, and those of the same replacement."""
+        return (*after.get(number, ()), *numbers[operations[number].step.entry.index])
+
     _spread(causes, list(causes), prevented)
     for stage in sorted(set(late.values())):
         # A failed orphan blocks a purge only: a pruned resource does not depend on another orphan without an edge.
@@ -429,11 +430,11 @@ def blocked(
     return {step.entry.index: cause for step, cause in steps if not step.decision.error}
 
 
-def _spread(causes: dict[int, str], waiting: list[int], prevented: Mapping[int, Iterable[int]]) -> None:
+def _spread(causes: dict[int, str], waiting: list[int], prevented: Callable[[int], Iterable[int]]) -> None:
     """Add to ``causes`` all operations that those in ``waiting`` prevent, directly or not; empty ``waiting``."""
     while waiting:
         number = waiting.pop()
-        for dependent in prevented[number]:
+        for dependent in prevented(number):
             if dependent not in causes:
                 causes[dependent] = causes[number]
                 waiting.append(dependent)

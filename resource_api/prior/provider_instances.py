@@ -99,12 +99,14 @@ def match_instances(
     called = {call.instance for call in catalog.scope.calls.values() if call is not None}
     pending = {name for name, instance in catalog.instances.items() if instance.pending}
     for name, instance in catalog.instances.items():
-        if name in in_use - pending:
+        if name in pending:
+            continue
+        if name in in_use:
             matcher.match_declared(instance)
-        elif name in called - pending:
+        elif name in called:
             matcher.configs[name] = instance.config  # only its functions are used: it has no resources to match
     for name, record in list(matcher.recorded.items()):
-        if name not in {*matcher.configs, *matcher.refused, *pending}:
+        if name not in matcher.configs and name not in matcher.refused and name not in pending:
             matcher.match_undeclared(record)
     return matcher.result()
 
