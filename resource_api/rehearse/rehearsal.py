@@ -280,8 +280,7 @@ class _Inside:
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
-        report, document = self._first_apply()
-        show(report)
+        report, document = self._first_apply(show)
         first_calls = list(recorder.calls)  # the later ones are of the second run, the tests, the shell, the end
         document["first_calls"] = len(first_calls)
         if not report.exit_code:
@@ -297,12 +296,13 @@ class _Inside:
             document["left"] = read_contents(self._layers)
         return {**document, "calls": recorder.calls, "full": overlay.is_full(self._layers)}
 
-    def _first_apply(self) -> tuple[RunReport, dict[str, object]]:
-        """Apply the manifest; return the report, and the fields of the document about it."""
+    def _first_apply(self, show: Callable[[RunReport], None]) -> tuple[RunReport, dict[str, object]]:
+        """Apply the manifest, ``show`` the report at once, and return it and the fields of the document about it."""
         documents: list[object] = []
         self._runtime.on_document = documents.append
         report = self._apply()
         self._runtime.on_document = None
+        show(report)
         is_compared = self._request.orders or self._request.kills or self._request.damage
         return report, {
             "run": _failures(report),
