@@ -77,32 +77,31 @@ class DefinitionFiles:
         self._read = read
         #: Directory of the module path → its ``lib/``.
         self._libraries: dict[str, Library] = {}
-        #: Name of a module → the first file that was executed under it.
-        self._paths: dict[str, str] = {}
 
-    def type(self, path: str) -> TypeDefinition:
-        """Return the type that a file of Python or JSON defines. Raise ``DefinitionError``.
+    def type(self, path: str, *, first: bool = True) -> TypeDefinition:
+        """Return the type that a file defines. Raise ``DefinitionError``.
 
-        JSON is for providers in other languages, whose authors may not write Python.
+        ``first``: no earlier directory of the module path has the type; another version of it has a module of its own.
         """
         value: TypeDefinition
         if path.endswith(".json"):
             value = _type_from_json(path, self._bytes(path))
         else:
-            value = _defined(path, self._execute(path), "TYPE", TypeDefinition)
+            value = _defined(path, self._execute(path, first=first), "TYPE", TypeDefinition)
         _check_name(path, "TYPE", value.name)
         return value
 
-    def provider(self, path: str, definition: TypeDefinition) -> builtins.type[Any]:
-        """Return the provider class that a file defines, for an executable a subclass of ``ExecutableProvider``.
+    def provider(self, path: str, definition: TypeDefinition, *, first: bool = True) -> builtins.type[Any]:
+        """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type.
 
-        Its methods are checked against the type ``definition``: raise ``DefinitionError`` where it does not fit.
+        The class of an executable is a subclass of ``ExecutableProvider``. ``first``: that of the first version of the
+        type on the module path; others get a module name of their own.
         """
         if not path.endswith(".py"):
             return self._executable(path)
         # It is one of several in providers/TYPE/NAME.py, and not providers/TYPE.py.
         in_directory = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
-        module = self._execute(path, deep=in_directory)
+        module = self._execute(path, first=first, deep=in_directory)
         value: builtins.type[object] = _defined(path, module, "Provider", type)
         check_interface(definition, value, f"{path}: ")
         return value
@@ -151,16 +150,14 @@ class DefinitionFiles:
         module = self._execute(path)
         return policy(_stem(path), path, {word: getattr(module, word, None) for word in ("resource", "plan")})
 
-    def _execute(self, path: str, *, deep: bool = False) -> ModuleType:
+    def _execute(self, path: str, *, first: bool = True, deep: bool = False) -> ModuleType:
         """Execute a file of the module path and return its module. Raise ``DefinitionError`` as ``Library`` does.
 
-        ``deep``: the file is ``providers/TYPE/NAME.py``.
+        Its module name contains the directory unless it is the ``first`` version of a type, so that versions do not
+        replace each other. ``deep``: the file is ``providers/TYPE/NAME.py``.
         """
         directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
-        name = f"resource_api.{'.'.join(kinds)}.{_stem(path)}"
-        if self._paths.setdefault(name, path) != path:  # another version, which must not replace the first one
-            name += f"@{directory}"
-        module = ModuleType(name)
+        module = ModuleType(f"resource_api.{'.'.join(kinds)}.{_stem(path)}" + ("" if first else f"@{directory}"))
         self._library(directory).execute(module, path)
         return module
 

@@ -372,9 +372,12 @@ class Registry:
             )
         return self._providers[name]
 
-    def _classes(self, files: Mapping[str, str], definition: TypeDefinition) -> Mapping[str, builtins.type[object]]:
-        """Return the provider classes in files by name, in order of preference."""
-        return by_preference({name: self._files.provider(path, definition) for name, path in files.items()})
+    def _classes(
+        self, files: Mapping[str, str], definition: TypeDefinition, *, first: bool = True
+    ) -> Mapping[str, builtins.type[object]]:
+        """Return the provider classes in files by name, in order of preference; ``first``: of the first version."""
+        classes = {name: self._files.provider(path, definition, first=first) for name, path in files.items()}
+        return by_preference(classes)
 
     def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[object]]:
         """Return the providers in the ``directory`` of another type version. Raise ``DefinitionError`` for none."""
@@ -382,7 +385,7 @@ class Registry:
             path = f"{directory}/providers/{definition.name}.py"
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
             raise DefinitionError(msg)
-        return self._classes(files, definition)
+        return self._classes(files, definition, first=False)
 
     def _load(self, kind: str, name: str, load: Callable[[], object]) -> Any:
         """Return the result of ``load``, which reads files; note their kind and name in ``_from_file``.
@@ -430,7 +433,7 @@ class Registry:
             first = self.type(name)
             # A type that a program has registered is the first, before all files.
             later = paths[1:] if ("types", name) in self._from_file else paths
-            candidates = [_TypeVersion(self._files.type(path), path.rsplit("/", 2)[0]) for path in later]
+            candidates = [_TypeVersion(self._files.type(path, first=False), path.rsplit("/", 2)[0]) for path in later]
             self._versions[name, versions] = _newest([_TypeVersion(first), *candidates], versions)
         return self._versions[name, versions]
 
