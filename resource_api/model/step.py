@@ -232,16 +232,16 @@ class Step(NamedTuple):
     @property
     def changes(self) -> Sequence[Difference]:
         """The differences to show: those that the step removes, and all declared values of a new resource."""
-        changes, action, should = list(self.decision.differences), self.action, self.should
+        changes = {change.attribute: change for change in self.decision.differences}
+        action, should = self.action, self.should
         if action in CREATING:
             present = (self.masked_is or {}) if action is Action.REPLACE else {}
-            compared = {change.attribute for change in changes}
             for name in self.definition.managed:
-                if name in should and name not in compared:
+                if name in should and name not in changes:
                     is_ = present.get(name)
                     if action is Action.CREATE or is_ != should[name]:
-                        changes.append(Difference(name, is_, should[name]))
-        return changes
+                        changes[name] = Difference(name, is_, should[name])
+        return tuple(changes.values())
 
     @property
     def predictions(self) -> Sequence[Difference]:

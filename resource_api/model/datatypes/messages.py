@@ -105,15 +105,15 @@ def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
     # Beside an Enum, a Boolean's words are enumerated with the Enum's.
     enumerated_kinds = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
     enumerated = [word for leaf in leaves if leaf.kind in enumerated_kinds for word in _words_of(leaf)]
-    first = f"one of {', '.join(enumerated)}" if len(enumerated) > 1 else "".join(enumerated)
+    phrases = [f"one of {', '.join(enumerated)}"] if len(enumerated) > 1 else enumerated
     rest = dict.fromkeys(_phrase(leaf, words) for leaf in leaves if leaf.kind not in enumerated_kinds)
-    return any_of([*filter(None, [first]), *rest])
+    return any_of([*phrases, *rest])
 
 
 def _words_of(datatype: DataType) -> list[str]:
     """Return the words of an Enum or a Boolean, as YAML has them."""
     words = datatype.words or (True, False)
-    return [str(word).lower() if type(word) is bool else str(word) for word in words]
+    return [str(word).lower() if type(word) is bool else str(word) or "''" for word in words]
 
 
 def any_of(phrases: Sequence[str]) -> str:

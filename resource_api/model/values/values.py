@@ -289,7 +289,8 @@ def place_text(path: Iterable[str | int]) -> str:
 def _step_text(step: str | int) -> str:
     if type(step) is int:
         return f"[{step}]"
-    return f".{step}" if _PLAIN.fullmatch(str(step)) else "['{}']".format(str(step).replace("'", "''"))
+    is_plain = type(step) is str and _PLAIN.fullmatch(step)
+    return f".{step}" if is_plain else "['{}']".format(str(step).replace("'", "''"))
 
 
 def attribute_of(text: str) -> str:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.model.datatypes import datatype as datatypes
+from resource_api.model.datatypes import messages
 from resource_api.model.datatypes import parser as patterns
 from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.errors import DataTypeError
@@ -336,3 +337,16 @@ def test_importing_data_types_imports_no_heavy_module() -> None:
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert process.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "problem"),
+    [
+        ("Enum['']", [1], "must be '', not a list"),
+        ("Enum['', a]", "b", "must be one of '', a, not 'b'"),
+        ("Hash[Boolean, Integer]", {True: "x"}, "is wrong at ['True']: it must be an integer, not a string"),
+    ],
+)
+def test_an_empty_word_and_a_key_that_is_no_text_are_explained(text: str, value: Any, problem: str) -> None:
+    """The word is in quotes, and so is the key, which is no name."""
+    assert messages.first_problem(datatypes.parse(text), value) == problem
