@@ -178,8 +178,8 @@ def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
 def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
     """Return canonical name → spelling of a line's first ``names`` (or all), if ssh does not find that spelling."""
     spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:names]
-    by_name = {canonical_name(spelling): spelling for spelling in spellings}
-    return {name: spelling for name, spelling in by_name.items() if name != spelling.lower()}
+    pairs = ((canonical_name(spelling), spelling) for spelling in spellings)
+    return {name: spelling for name, spelling in pairs if name != spelling.lower()}
 
 
 def canonical_name(name: str) -> str:

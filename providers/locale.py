@@ -134,10 +134,12 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
     Most lines are comments with a supported locale, which lose their ``#`` or get it back.
     """
+    removes = None in states.values()
+    supported = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)} if removes else set()
     for name, should in states.items():
         numbers = [number for number, line in enumerate(lines) if (_entry(line) or ("",))[0] == name]
         if should is None:
-            _unlist(lines, numbers)
+            _unlist(lines, numbers, supported)
         else:
             _list(lines, numbers, (name, str(_charset(name, should))))
 
@@ -153,9 +155,8 @@ def _list(lines: files.Lines, numbers: list[int], entry: tuple[str, str]) -> Non
     lines.delete(numbers[1:])
 
 
-def _unlist(lines: files.Lines, numbers: list[int]) -> None:
+def _unlist(lines: files.Lines, numbers: list[int], supported: Collection[str]) -> None:
     """Remove the lines of a locale; one that the system supports becomes a comment again, as most lines are."""
-    supported = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)}
     texts = {number: " ".join(lines[number].split()) for number in numbers}
     for number, text in texts.items():
         if text in supported:

@@ -100,6 +100,9 @@ def test_a_name_is_written_as_ssh_looks_for_it(file: Path, spelling: str, name: 
     converge(f"web.example@ed25519 {file}", key=ED25519, host_aliases=[spelling])
     assert file.read_text() == f"web.example,{name} ssh-ed25519 {ED25519}\n"
     assert found(file, name) == ["ssh-ed25519"]
+    file.write_text(f"{spelling},{name} ssh-ed25519 {ED25519}\n")
+    converge(f"{name}@ed25519 {file}", key=ED25519)
+    assert file.read_text() == f"{name},{name} ssh-ed25519 {ED25519}\n"
 
 
 def test_a_line_that_ssh_does_not_find_neither_counts_nor_stays(file: Path) -> None:
