@@ -46,7 +46,7 @@ _LONGEST_PROBLEM: Final = 4000
 #: The most lines of a program's output that an error quotes.
 _QUOTED: Final = 5
 #: The end of an error: where its resource is declared.
-_POSITION: Final = regex(r" \([^()]*:[0-9]+(?:, (?:[^()]*:[0-9]+|…))*\)\Z")
+_POSITION: Final = regex(r" \([^()]*:[0-9]+(?:, …)?\)\Z")
 #: The codes of problems whose message may have several lines.
 _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"})
 

@@ -91,9 +91,12 @@ class Reporting:
 
 
 def _is_same_file(path: str, other: str) -> bool:
-    """Return whether two paths are the same existing file, also by a link; False if one is missing."""
+    """Return whether two paths are the same existing file, also by a link; False if one is missing.
+
+    ``Path`` drops a slash at the end, with which the system refuses the path of a file.
+    """
     with suppress(OSError):
-        return os.path.samefile(path, other)
+        return Path(path).samefile(Path(other))
     return False
 
 

@@ -332,7 +332,8 @@ class Selection:
         with errors_as(UsageError, begin=f"{option}: " if option else ""):
             hosts = host_names.select(items, self._members, list(self._default.hosts))
         if not hosts:
-            raise UsageError(f"{option} {','.join(selections)}: no host is left".lstrip())
+            subject = " ".join(filter(None, (option, ",".join(selections))))
+            raise UsageError(f"{subject}: no host is left" if subject else "no host is left")
         return {name: self.inventory_of(name) for name in hosts}
 
     def inventory_of(self, name: str) -> Inventory:

@@ -283,3 +283,5 @@ def test_without_the_library_it_is_said_how_to_install_it(desk: Desk) -> None:
     code, out, err = desk.run("apply", "site.yaml", "--on", "web1", "--state", "memory:")
     assert (code, err) == (0, "")
     assert "0 failed, 0 unreachable" in out
+    (desk.home / "hosts.yaml").write_text("hosts: {}\n")
+    assert desk.run("hosts", "list") == (64, "", "Error: no host is left\n")

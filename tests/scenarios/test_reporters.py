@@ -162,3 +162,12 @@ def test_a_target_that_cannot_be_is_refused_before_anything_is_done(bench: Bench
     assert (result.code, reason in result.err) == (64, True), result.err
     assert bench.things("widget") == {}
     assert json.loads((bench.home / "site.json").read_text()) == manifest
+
+
+@pytest.mark.parametrize("end", ["/", "/."])
+def test_a_slash_behind_the_manifest_does_not_let_its_report_replace_it(bench: Bench, end: str) -> None:
+    """The command could not read it so, and would write the report of this failure."""
+    bench.write("site.json", "{}")
+    result = bench.run("apply", f"site.json{end}", "--report", "site.json")
+    assert (result.code, "would replace a file that this command reads" in result.err) == (64, True), result.err
+    assert (bench.home / "site.json").read_text() == "{}"
