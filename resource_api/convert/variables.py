@@ -342,9 +342,11 @@ class Names:
         """
         if isinstance(value, ValueReference):
             named = self.values.get(value.path.removeprefix("values."))
-            if isinstance(named, dict) and "invoke" in named:
-                function = named["invoke"].removeprefix("std.")
-                default = named["with"].get("default") if function == "lookup" else None
+            call = named if isinstance(named, dict) else {}
+            function, arguments = call.get("invoke"), call.get("with")
+            if isinstance(function, str) and isinstance(arguments, dict):  # no mapping of the playbook with such keys
+                function = function.removeprefix("std.")
+                default = arguments.get("default") if function == "lookup" else None
                 if default is None or (isinstance(default, str) and "${" in default):
                     return _RESULTS.get(function, type(None))
                 value = default

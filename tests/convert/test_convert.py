@@ -565,6 +565,17 @@ def test_an_omitted_value_is_in_no_manifest(tmp_path: Path) -> None:
     ]
 
 
+def test_a_variable_with_the_keys_of_a_call_is_a_mapping(tmp_path: Path) -> None:
+    """Only arguments make a call of it; the condition on the mapping has no counterpart."""
+    text = """
+- {name: "named", set_fact: {x: {invoke: lookup, b: 1}}}
+- {name: "tested", file: {path: /srv/a, state: directory}, when: x}
+"""
+    playbook = tmp_path / "p.yml"
+    playbook.write_text(task(text))
+    assert [remark.title for remark in converted(playbook).remarks] == ["named"]
+
+
 def test_a_number_that_no_manifest_can_hold_is_a_text(tmp_path: Path) -> None:
     """So that the manifest is valid; a Boolean within a text has the form that Ansible writes."""
     playbook, site = tmp_path / "p.yml", tmp_path / "s.yaml"
