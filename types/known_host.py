@@ -13,7 +13,10 @@ HOST = r"Pattern[/\A(?![#!])[^\s,|\\@[:cntrl:]]+\z/]"
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the file, in the usual home of a user who may not exist yet, and its directory, to require them."""
+    """Return the file of a key and its directory: resources of a manifest with these names come before the key.
+
+    The user of a target ``~user/...`` may not exist yet, so it is looked for in the usual home.
+    """
     target = should.get("target")
     if not isinstance(target, str):
         return []

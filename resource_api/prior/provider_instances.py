@@ -190,8 +190,9 @@ class _Matcher:
             )
 
     def _with_secrets(self, record: Record, config: Mapping[str, object], hidden: Sequence[str]) -> dict[str, Any]:
-        """Return a recorded configuration completed by the provider's ``check_config``, as from the environment.
+        """Return the recorded configuration of an instance that the manifest no longer declares, with its secrets.
 
+        Its resources are still to be deleted. The provider's ``check_config`` adds the secrets, from the environment.
         ``hidden``: the secrets that are missing, because only digests are recorded. Raises ``ConfigurationError`` if
         they are not all added, or if the recorded resources cannot be reached with them.
         """

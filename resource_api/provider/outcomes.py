@@ -127,7 +127,7 @@ class CallOutcomes(dict["Name", Outcome]):
         bound = {**self.bound, **self._log.bound}
         if not names:
             return bound
-        # The bound ones are those of the only resource of the call, if it has one.
+        # If the call has one resource, its URN and action are bound: ``names`` may be of other resources.
         fields = {name: value for name, value in bound.items() if name not in {"urn", "action"}}
         fields["reference"] = self.reference(names)
         actions = {self.subjects[name].action for name in names if name in self.subjects}

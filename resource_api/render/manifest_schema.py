@@ -188,13 +188,17 @@ def _resource_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _resource_patterns(definition: Definition, implementations: Sequence[str]) -> Iterator[tuple[str, Schema]]:
-    """Yield conditions for a type's resources, by patterns of keys: attributes, implementations, namevars."""
+    """Yield patterns of keys of a type's resources, ``Type[title]``, with the condition on the values under them.
+
+    A present resource must have the mandatory attributes, and ``implementation`` must be one of the type's. A title
+    that names no resource must have the namevars beneath it.
+    """
     start = _head(definition.name)
     shape: Schema = {}
     if mandatory := _mandatory(definition):
         shape |= {"if": _absence(definition), "else": {"type": "object", "required": mandatory}}
     if isinstance(definition, TypeDefinition):
-        # That of a type with a configuration stands under ``providers`` instead.
+        # The implementation of a type with a configuration stands under ``providers`` instead.
         if implementations and not definition.config.attributes:
             shape["properties"] = {"implementation": {"enum": [*implementations, None]}}
         if untitled := _titles_without_names(definition):

@@ -175,7 +175,11 @@ class ThreadPool:
         self._deadline = self._deadline or time.monotonic() + GRACE
 
     def _abandon(self) -> NoReturn:
-        """Give up all running tasks, whose threads then wait for the lock forever. Raise ``Abandoned``."""
+        """Give up all running tasks, when calls go on after the grace period that follows an interrupt.
+
+        Their threads then wait for the lock forever, so that no late call goes on with the run's objects. They are
+        daemons, which do not keep the process. Raise ``Abandoned``.
+        """
         self._abandoned = True
         self._running = 0
         raise Abandoned

@@ -599,7 +599,8 @@ def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> 
 def _digested(entry: Entry, name: str, should: Mapping[str, object], salt: bytes) -> Any:
     """Return the value of attribute ``name`` as the manifest has it, with its secrets as digests only, not encrypted.
 
-    It is only compared; exports and providers use the canonical value in ``should``, which may hold further secrets.
+    The next run compares it with its manifest, to find changed declarations. Exports and providers use the canonical
+    value in ``should``, which may hold further secrets: these are concealed here as well.
     """
     attribute = entry.definition.attributes[name]
     if attribute.write_only:

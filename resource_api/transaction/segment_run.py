@@ -77,7 +77,11 @@ class Execution:
                 self._carry_out(self._begin(operations))
 
     def _begin(self, operations: Sequence[Operation]) -> list[OperationRun]:
-        """Re-evaluate the operations of a segment; return those that have something to do."""
+        """Re-evaluate the operations of a segment; return those that have something to do.
+
+        The plan may be old, so those that act are read again and decided again together; one that was in sync, only if
+        something changed since. Resources whose replacement became certain only now are then removed.
+        """
         runs = [run for operation in operations if (run := self._begin_one(operation)) is not None]
         if changing := [run for run in runs if run.step.action is not Action.SAME or self._is_read_again(run)]:
             with self._cancel_when_stopped(changing):

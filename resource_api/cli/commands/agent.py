@@ -368,7 +368,7 @@ def pause(reason: str, **settings: object) -> int:
         run_schedule.pause(directory, reason, time.time())
         return f"Paused: {escape(reason)}"
 
-    return _change_directory(settings, pause_in)
+    return _edit_agent_directory(settings, pause_in)
 
 
 @agent.command("resume", examples=("resource-api agent resume",))
@@ -376,13 +376,16 @@ def pause(reason: str, **settings: object) -> int:
 @options.common
 def resume(**settings: object) -> int:
     """Let a paused agent make runs again, from its next time on."""
-    return _change_directory(
+    return _edit_agent_directory(
         settings, lambda path: "Resumed." if run_schedule.resume(path) else "The agent was not paused."
     )
 
 
-def _change_directory(settings: Settings, change: Callable[[str], str]) -> int:
-    """Run a command that changes the agent's directory by ``change``, print its message; return the exit code."""
+def _edit_agent_directory(settings: Settings, change: Callable[[str], str]) -> int:
+    """Call ``change`` with the agent's directory, for ``pause`` and ``resume``, which write or remove a file in it.
+
+    Print the message that it returns; return the exit code of the command.
+    """
     session = _session(settings)
 
     def command() -> None:
