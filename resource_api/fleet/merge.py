@@ -8,8 +8,6 @@ command that reads is compared by its printed lines: the rest may differ.
 from __future__ import annotations
 
 import json
-import re
-from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -55,9 +53,9 @@ _OWN_NAME: Final = "\ue000"
 _OWN_ADDRESS: Final = "\ue001"
 #: Replaces the placeholders in the output for different hosts.
 _PLACEHOLDER_HOST: Final = Host("${host.name}", "${host.address}")
-#: A name that is no part of a longer one, as ``web1`` is of ``db.web1`` and ``web10``, or of an escape, as ``n1`` is of
-#: ``\n1``. Behind a whole escape, as in ``\nweb1``, it is a name.
-_WHOLE_NAME: Final = r"(?:(?<=\\[nrt])|(?<![\w.\\-])){}(?![\w-])"
+#: The characters of names beside letters and digits; and escapes in messages, which are no parts of names.
+_PARTS: Final = ("-", "_")
+_LINE_ENDS: Final = ("\\n", "\\r", "\\t")
 #: Largest number of stored documents and characters of one host, and of characters of all groups.
 _MAX_DOCUMENTS: Final = 2000
 _MAX_OF_HOST: Final = 256 * 1024
@@ -215,8 +213,9 @@ class _HostResult:
         document are those of its run, not of an earlier one.
         """
         self._host = host
-        #: The host's name and address, or its name alone.
-        self._own = [value for value in (host.name, host.address) if value]
+        #: The host's name and address with their placeholders, the longer one first: a name may contain the address.
+        marks = [(host.name, _OWN_NAME), (host.address, _OWN_ADDRESS)]
+        self._marks = sorted(((value, mark) for value, mark in marks if value), key=lambda pair: -len(pair[0]))
         self._printed = printed
         self._counted = counted
         #: The levels of the lines of its log that are printed.
@@ -300,24 +299,16 @@ class _HostResult:
     def _texts(self, value: object) -> tuple[str, str]:
         """Return a value as JSON for both digests: literally, and with placeholders for the host's name and address."""
         exact = _text(value)
-        if not any(own in exact for own in self._own):
+        if not any(own in exact for own, _ in self._marks):
             return exact, exact
         return exact, _text(map_leaves(value, lambda leaf: self._hidden(leaf) if type(leaf) is str else leaf))
 
     def _hidden(self, text: str) -> str:
         """Return a text with placeholders for the host's name and address."""
-        if any(own in text for own in self._own):
-            for pattern, mark in self._patterns:
-                text = pattern.sub(mark, text)
+        # No pattern is compiled for each host: that would take half of the time of a run of many.
+        for own, mark in self._marks:
+            text = _replaced(text, own, mark)
         return text
-
-    @cached_property
-    def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
-        """The patterns of the host's name and address, which most hosts do not print, and their placeholders."""
-        marks = zip(self._own, (_OWN_NAME, _OWN_ADDRESS), strict=False)
-        # The longer one first: a name may contain the address.
-        longest_first = sorted(marks, key=lambda pair: -len(pair[0]))
-        return [(re.compile(_WHOLE_NAME.format(re.escape(own))), mark) for own, mark in longest_first]
 
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
         """Return the report after the last event, ``end``; the exit code of a program of ``run`` precedes the job's."""
@@ -487,6 +478,34 @@ def _document(text: str, host: Host) -> dict[str, object]:
         json.loads(text), lambda leaf: _filled(leaf, host) if type(leaf) is str else leaf
     )
     return document
+
+
+def _replaced(text: str, name: str, mark: str) -> str:
+    """Return a text with ``mark`` for a host's ``name``, except in longer names: ``web1`` stays in ``web10``."""
+    if not name or name not in text:
+        return text
+    pieces, start, index = list[str](), 0, text.find(name)
+    while index >= 0:
+        end = index + len(name)
+        if not (_continues_before(text, index) or _is_part(text[end : end + 1])):
+            pieces += text[start:index], mark
+            start = end
+        index = text.find(name, end)
+    return "".join(pieces) + text[start:]
+
+
+def _continues_before(text: str, index: int) -> bool:
+    r"""Whether the name at ``index`` is the end of a longer one, as in ``db.web1``, or of an escape: ``n1`` in ``\n1``.
+
+    Behind a whole escape, as ``web1`` in ``\nweb1``, it is a name.
+    """
+    preceding = text[index - 1 : index]
+    return text[index - 2 : index] not in _LINE_ENDS and (_is_part(preceding) or preceding in {".", "\\"})
+
+
+def _is_part(character: str) -> bool:
+    """Whether a character, or "" at the end of a text, can continue a name."""
+    return character.isalnum() or character in _PARTS
 
 
 def _comparable(result: object) -> object:
