@@ -71,11 +71,11 @@ class PackageProvider(BaseProvider):
             declared = {name: changes[name] for name in changes if name in names}
             self._check_virtual(declared, effects)
             yield from _in_other_spellings(effects, names)
-            others = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
+            side_effects = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
             # Where packages share a transaction, only the links among them tell which one causes an effect.
-            is_shared = len(declared) > 1 and others
-            consequences = closure(self._links(context, declared, others)) if is_shared else {}
-            for effect in others:
+            is_shared = len(declared) > 1 and side_effects
+            consequences = closure(self._links(context, declared, side_effects)) if is_shared else {}
+            for effect in side_effects:
                 causes = [name for name in declared if effect.name in consequences.get(name, ())]
                 yield from ((name, effect) for name in causes or names)
 

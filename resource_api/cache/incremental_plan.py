@@ -433,11 +433,11 @@ def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
     """
     for entry in catalog.entries:
         if entry.declaration.meta or entry.sources:
-            named = [source for sources in entry.sources.values() for source in sources]
+            targets = [source for sources in entry.sources.values() for source in sources]
             for _, part in leaves(entry.declaration.meta):
                 if type(part) is str:  # any text in the metaparameters may be a reference
-                    named += _entries_of_text(catalog, part)
-            yield entry.index, sorted({target.index for target in named})
+                    targets += _entries_of_text(catalog, part)
+            yield entry.index, sorted({target.index for target in targets})
 
 
 def _entries_in_outputs(catalog: Catalog) -> Iterator[Entry]:

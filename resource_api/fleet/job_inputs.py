@@ -214,10 +214,10 @@ class HostInputs:
     def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, object]:
         """Return the inputs of one host, checked by the manifest, with secrets marked; add errors to ``problems``."""
         weaker, stronger = self._common_inputs
-        used = settings.inputs.keys() - stronger.keys()
+        names = settings.inputs.keys() - stronger.keys()
         if self._manifest is not None:
-            used &= self._manifest.inputs.keys()
-        from_inventory = {name: value for name, value in settings.inputs.items() if name in used}
+            names &= self._manifest.inputs.keys()
+        from_inventory = {name: value for name, value in settings.inputs.items() if name in names}
         values = {name: self._value(host, name, value, problems) for name, value in from_inventory.items()}
         merged = {**weaker, **values, **stronger}
         if self._manifest is None:

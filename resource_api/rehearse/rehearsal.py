@@ -471,11 +471,11 @@ def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[s
     for call in calls:
         if any(path == change.path for change in call.changes):
             writers += call.references
-    own = report.reference
-    later = writers[writers.index(own) + 1 :] if own in writers else writers
-    others = [writer for writer in later if writer != own]
-    if not others:
+    reference = report.reference
+    later = writers[writers.index(reference) + 1 :] if reference in writers else writers
+    rivals = [writer for writer in later if writer != reference]
+    if not rivals:
         return ""
-    last = others[-1]
+    last = rivals[-1]
     # A writer of the first run alone came too late; one of each run will write it again.
     return f": {last} writes it too" if last in acted else f": {last} has overwritten it; {needs(last)}"

@@ -44,8 +44,8 @@ class Refreshes:
         }
         if not plan.complete:
             # A listener that is not among the targets is refreshed by a later run.
-            others = [plan.catalog.entries[index] for index in subscribes if index not in self._operation]
-            self._refreshable |= {entry.index for entry in others if exists(entry.should)}
+            listeners = [plan.catalog.entries[index] for index in subscribes if index not in self._operation]
+            self._refreshable |= {entry.index for entry in listeners if exists(entry.should)}
 
     def sources(self, run: OperationRun) -> list[str]:
         """Return the references of the resources whose change, in this run or an earlier one, refreshes this one."""

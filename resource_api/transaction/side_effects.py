@@ -161,11 +161,11 @@ def with_side_effects(plan: ExecutionPlan, providers: ProviderPool) -> tuple[Exe
             for operation in operations
             if _acts(plan, operation) and operation.step.entry.index not in blocked
         ]
-        asked = [run for run in acting if run.asks_side_effects]
-        known = [run for run in asked if not _has_late_values(run.step)]
-        effects_by_name, refused = _effects(known, providers) if known else ({}, [])
+        with_effects = [run for run in acting if run.asks_side_effects]
+        predictable = [run for run in with_effects if not _has_late_values(run.step)]
+        effects_by_name, refused = _effects(predictable, providers) if predictable else ({}, [])
         refusals += refused
-        for run in asked:
+        for run in with_effects:
             effects = effects_by_name.get(run.name)
             if effects is not None:
                 effects = [effect for effect in effects if not (effect.removes and rule.keys(run.step, effect) & gone)]

@@ -271,8 +271,8 @@ def _conflict(
     if status is None or kind == state.kind == "directory":
         return ""
     if kind == "directory":
-        own = name in before.created and not _has_other_content(directories, path, name, before)
-        return "" if own else f"'{name}' is a directory and should be a {state.kind}"
+        is_removable = name in before.created and not _has_other_content(directories, path, name, before)
+        return "" if is_removable else f"'{name}' is a directory and should be a {state.kind}"
     if kind not in {"file", "link"} or (state.kind == "directory" and not replaceable):
         return f"'{name or path}' is a {kind} and should be a {state.kind}"
     if replaceable or (kind == state.kind and _has_content(directories, path, name, status, state)):
