@@ -247,14 +247,23 @@ def _check_unused(name: str, uid: int) -> None:
     """Raise ``ResourceError`` if an account cannot be removed: it has processes, or is the last with the number 0.
 
     With ``--prefix`` the shadow tools do not look for processes. Those of the number 0 are no obstacle while another
-    account has it too.
+    account has it too. Those of a container or another root directory are no obstacle, as for ``userdel``: there the
+    number belongs to an account of that root.
     """
     if not uid and not any(entry.pw_uid == 0 and entry.pw_name != name for entry in pwd.getpwall()):
         raise ResourceError(f"user {name} is the only account with the number 0, which the machine needs")
     for process in listing.matching("/proc", "[1-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
-            if uid and process.stat().st_uid == uid:
+            if uid and process.stat().st_uid == uid and not _in_another_root(process):
                 raise ResourceError(f"user {name} is currently used by process {process.name}")
+
+
+def _in_another_root(process: Path) -> bool:
+    """Return whether a process of ``/proc`` has a root directory other than ours; False where that is not readable."""
+    try:
+        return not (process / "root").samefile("/")
+    except PermissionError:
+        return False
 
 
 def _forget(prefix: Path, name: str) -> None:

@@ -323,6 +323,17 @@ def test_a_user_with_a_running_process_is_not_deleted() -> None:
     assert Path("/home", NAME).is_dir()
 
 
+def test_a_process_of_a_container_with_the_number_of_a_user_blocks_no_deletion(tmp_path: Path) -> None:
+    """A number in another root directory belongs to an account of that root, as it does for userdel."""
+    apply()
+    program = "import os, sys; os.chroot(sys.argv[1]); os.setuid(int(sys.argv[2])); print(flush=True); sys.stdin.read()"
+    arguments = [sys.executable, "-c", program, str(tmp_path), ids("-u")]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        assert apply(ensure="absent").changed == 1
+
+
 def deletion(**more: Any) -> tuple[str, list[str]]:
     """Plan to delete the user; return why that is refused, and what goes besides."""
     manifest = {"resources": {f"User[{NAME}]": {"ensure": "absent", "managehome": True}, **more}}
