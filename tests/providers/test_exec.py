@@ -234,8 +234,8 @@ def test_a_command_of_another_user_can_open_its_output_by_name() -> None:
 @as_root
 def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
     """Further groups of the user apply, and root's groups do not."""
-    (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\nra-test-user:x:54321:54321::/:/bin/sh\n")
-    (tmp_path / "group").write_text("root:x:0:\nra-test-user:x:54321:\nra-test-one:x:54322:ra-test-user\n")
+    (tmp_path / "passwd").write_text("root:x:0:0::/root:/bin/sh\nra-test-user:x:54831:54831::/:/bin/sh\n")
+    (tmp_path / "group").write_text("root:x:0:\nra-test-user:x:54831:\nra-test-one:x:54832:ra-test-user\n")
     (tmp_path / "apply.py").write_text(
         "from resource_api import Registry, Runtime\n"
         "from resource_api.system.log import ForwardedLog\n"
@@ -252,7 +252,7 @@ def test_supplementary_groups_are_those_of_the_user(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert "Executing: 54321 54322" in process.stdout.splitlines()
+    assert "Executing: 54831 54832" in process.stdout.splitlines()
 
 
 @as_root

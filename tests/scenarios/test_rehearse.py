@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 #: How often a rehearsal is killed.
 KILLS: Final = 50 if os.environ.get("FAULTS_ALL_POINTS") else 4
 
-#: A user without a name.
-USER: Final = 54321
+#: A user without a name; a number of these tests alone: ``userdel`` refuses to remove an account with processes.
+USER: Final = 54821
 
 #: Stopped long before it has started all that it wants to start.
 BOMB: Final = """python3 -c '
