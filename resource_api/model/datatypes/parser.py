@@ -221,7 +221,7 @@ class PatternError(ValueError):
 
 #: The end of the value; Python's ``$`` alone also matches before a final line break.
 END: Final = r"$(?!\n)"
-_PIECE: Final = r"""\\(?P<escape>.)|(?P<set>\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\])|(?P<open_set>\[)|(?P<end>\$)
+_PIECE: Final = r"""\\(?P<escape>.)|(?P<set>\[\^?+\]?+(?:\[:\^?\w+:\]|\\.|[^\]\\])*\])|(?P<open_set>\[)|(?P<end>\$)
     |(?P<extension>\(\?(?![:=!]|<[=!]|i:)(?:P?<\w*>?|[a-z-]+[:)]?|.)?)
     |(?P<repeated>\{(?:\d+\}[+?]|(?:\d*,\d+|\d+,)\}\+)|[*+?]\+)|."""
 _MEMBER: Final = r"(?P<start>\A\[\^?\]?)|\[:(?P<posix>\^?\w+):\]|\\(?P<escape>.)|(?P<end>\]\Z)|."

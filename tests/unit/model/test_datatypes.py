@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resource_api.model.datatypes import datatype as datatypes
@@ -310,6 +310,8 @@ def test_a_repetition_that_is_repeated_in_ruby_only_is_refused(repeated: str) ->
 
 
 @given(st.text(alphabet="ab^$\\AzZ.[](){}|*+?-:<>imx/d&~\n", max_size=14))
+@example("[]&&")  # the bracket is a member: the class is not closed
+@example("[^]||")
 def test_any_text_is_translated_or_raises_pattern_error(source: str) -> None:
     """An expression for which Python only warns is refused, too."""
     try:
