@@ -60,7 +60,7 @@ class Bundle(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """The bytes of the bundle, equal for equal contents: the index, then the files by name."""
+        """The bytes to sign and to compare: the index, then the files by name, so that equal contents are equal."""
         index = {
             "format": _FORMAT,
             "name": self.name,
@@ -73,9 +73,10 @@ class Bundle(NamedTuple):
 
 
 def collect(directory: str, module_path: Sequence[str] = (), left_out: Collection[str] = ()) -> Bundle:
-    """Return the bundle of a directory and of further module directories; the caller adds name and generation.
+    """Return the bundle of a directory and of further module directories, for ``bundle make``.
 
-    Skip files whose real path is in ``left_out``, as an earlier bundle. Raise ``UsageError`` for links and the like.
+    The caller adds its name and generation. Files whose real path is in ``left_out``, as that of an earlier bundle in
+    the directory, are skipped. Raise ``UsageError`` for a link or special file, and for too many or too large files.
     """
     modules = {f"{MODULES}/{number}": path for number, path in enumerate(module_path, 1)}
     collected: dict[str, BundleFile] = {}
@@ -87,12 +88,16 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
             raise UsageError(f"{directory}: a bundle has at most {MAX_FILES} files and {LARGEST >> 20} MiB")
     if not collected:
         raise UsageError(f"{directory}: has no files")
+    # An archive of files alone cannot have an empty directory.
     filled = [module for module in modules if any(name.startswith(f"{module}/") for name in collected)]
     return Bundle("", 0, filled, collected)
 
 
 def _named_files(directory: str, modules: Mapping[str, str], left_out: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield name in the bundle and path of each file; ``modules``: directory in the bundle → that with the files."""
+    """Yield the name in the bundle and the path of each file to pack, first those of the manifest's ``directory``.
+
+    ``modules``: name of a directory in the bundle → path of the module directory whose files are packed there.
+    """
     for name, path in _files(directory, left_out):
         if name == INDEX or name.startswith(f"{MODULES}/"):
             raise UsageError(f"{path}: this name is reserved in bundles")
@@ -116,7 +121,8 @@ def read_signed(path: str) -> tuple[bytes, bytes]:
 def read(raw: bytes) -> Bundle:
     """Return the contents of a bundle whose signature is verified. Raise ``Untrusted`` for invalid bytes.
 
-    A signer may have packed with another tool: bytes that ``Bundle.raw`` would not have are refused.
+    An archive that a signer packed with another tool can have more than the files of its index, such as owners or
+    trailing bytes: bytes that ``Bundle.raw`` would not write for the same files are refused.
     """
     with (
         errors_as(Untrusted, ResourceError),
@@ -202,7 +208,10 @@ def _files(top: str, left_out: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _checked(name: str, path: str) -> str:
-    """Return ``name``. Raise ``UsageError``, with the packed file's ``path``, for one that ``read`` would refuse."""
+    """Return ``name``, that of a file in the bundle. Raise ``UsageError`` if every agent would refuse a bundle with it.
+
+    Such a name is not UTF-8, too deep, or leads elsewhere. ``path``: the path of the file, for the message.
+    """
     try:
         name.encode()
         if member_name(name) == name and name.count("/") < MAX_DEPTH:

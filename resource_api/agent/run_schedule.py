@@ -72,13 +72,15 @@ class Wait(NamedTuple):
 def schedule(machine: str, subject: str, period: float, splay: float | None = None) -> AgentSchedule:
     """Return the schedule of a machine, with a run within ``splay`` seconds of the beginning of each period.
 
-    The time of a run within the period is a hash of machine and subject, which spreads the machines evenly, and so is
-    the delay after a missed run. ``splay``: None for the whole period; ``subject`` distinguishes one machine's agents.
+    A hash of machine and subject determines the time of a run within the period, and the delay after a missed run: the
+    machines are spread evenly, and each keeps its times. ``splay``: None for the whole period. ``subject``
+    distinguishes the agents of one machine.
     """
     digest = sha256(f"{machine}\0{subject}".encode()).digest()
-    share, another = (int.from_bytes(digest[at : at + _WORD], "big") / (1 << 64) for at in (0, _WORD))
+    # Two fractions from 0 to 1.
+    of_offset, of_delay = (int.from_bytes(digest[at : at + _WORD], "big") / (1 << 64) for at in (0, _WORD))
     spread = period if splay is None else min(splay, period)
-    return AgentSchedule(period, share * spread, another * min(spread, CATCH_UP))
+    return AgentSchedule(period, of_offset * spread, of_delay * min(spread, CATCH_UP))
 
 
 def slot_after(times: AgentSchedule, wall: float) -> float:
@@ -99,7 +101,7 @@ def next_run(times: AgentSchedule, moment: Moment, ended: float | None, catch_up
         if ended is not None:
             # The end of the last run by the current wall clock.
             due = slot_after(times, moment.wall - (moment.boot - ended))
-            if moment.wall - due <= PROMPT:
+            if moment.wall - due <= PROMPT:  # in future, or so short ago that the run is late, but not missed
                 return Wait(max(due - moment.wall, 0.0))
         # A time was missed, or may have been: the replacement must not come after the next time of the schedule.
         catch_up = moment.boot + min(times.delay, slot_after(times, moment.wall) - moment.wall)

@@ -89,8 +89,8 @@ def verify(raw: bytes, signature: bytes, signers: str) -> str:
     A key may have several names, each with its own period and purposes: the first with a valid signature counts.
     """
     with in_memory(signature) as path:
-        principals, untimely = _principals(path, signers)
-        error = f"no key in {signers} has signed it{untimely}"
+        principals, reason = _principals(path, signers)
+        error = f"no key in {signers} has signed it{reason}"
         for principal in principals:
             argv = ("-Y", "verify", "-n", NAMESPACE, "-I", principal, "-s", path, "-f", signers)
             result = _keygen.attempt(*argv, input=raw, log="debug")
@@ -110,7 +110,10 @@ def signers_valid_now(signature: bytes, signers: str) -> list[str]:
 
 
 def check_signers(path: str, exempt: Iterable[str]) -> str:
-    """Return the full path of a list of allowed signers. Raise ``UsageError``, ``Untrusted`` if others can write it."""
+    """Return the full path of a list of allowed signers, to which other users could otherwise add their own key.
+
+    Raise ``Untrusted`` if they can change it, ``UsageError`` if it cannot be examined.
+    """
     absolute = os.path.abspath(path)
     with errors_as(UsageError, OSError, f"--signers {path}: "):
         _check_file(absolute, exempt)
@@ -129,9 +132,9 @@ def _fail(error: OSError) -> None:
 
 
 def _principals(signature: str, signers: str) -> tuple[list[str], str]:
-    """Return the names (principals) of a signature's key in the list of allowed signers, and the end of a message.
+    """Return the names (principals) of a signature's key in the list of allowed signers, or the reason for none.
 
-    This is ssh-keygen's line about a key that is not valid now if there are no names, otherwise "".
+    The reason, for the end of a message, is ssh-keygen's line about a key that is not valid now, or "" without one.
     """
     result = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
     if result.exit_code == 0:

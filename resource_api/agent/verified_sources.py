@@ -81,7 +81,10 @@ def _git_source(text: str) -> Source:
 
 
 def check(source: Source, signers: str | None) -> None:
-    """Raise ``UsageError`` for a directory with ``signers``, and for another source, which must be signed, without."""
+    """Raise ``UsageError`` if ``signers`` (a file) are given for a directory, or missing for a source that is signed.
+
+    A directory is trusted for its owners instead, see ``trust.check_tree``.
+    """
     if source.kind == "directory" and signers:
         raise UsageError("--signers: a directory has no signature; make a bundle of it, or leave --signers out")
     if source.kind != "directory" and not signers:
@@ -157,7 +160,8 @@ def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None
         text = f"{error.filename or source.text}: {error.strerror}"
     else:
         return None
-    text = text.removeprefix(os.path.basename(source.location) + ": ")  # of a problem of the bundle's file
+    # A problem of the bundle's file begins with its name, "site.bundle: ", which the source's text contains.
+    text = text.removeprefix(os.path.basename(source.location) + ": ")
     return kind(text if text.startswith((source.text, source.location)) else f"{source.text}: {text}")
 
 
@@ -332,7 +336,10 @@ def _version(fields: Mapping[str, Any]) -> Version:
 
 
 def _check_newer(version: Version, newest: Version | None) -> None:
-    """Raise ``Untrusted`` for an older generation, another bundle of the same one, and one with another name."""
+    """Raise ``Untrusted`` for a bundle of another name, of an older generation, or unequal with the same generation.
+
+    Its signature is valid, but an attacker could bring back an older bundle with known faults.
+    """
     if newest is None or version.id == newest.id:
         return
     if version.name != newest.name:
@@ -436,7 +443,10 @@ class Repository:
             unpack_new(archive_members.members(file, limits), directory)
 
     def _signature(self, commit: str) -> bytes:
-        """Return the only signature in a commit's header, certainly the one that git has verified; otherwise b""."""
+        """Return the signature in a commit's header, to check when its key is valid; b"" for none or more than one.
+
+        Of more than one it would be uncertain which of them git has verified.
+        """
         header = self._run("cat-file", "commit", commit).partition("\n\n")[0]
         signatures = _SIGNATURE.findall(f"{header}\n")
         return signatures[0].replace("\n ", "\n").encode() if len(signatures) == 1 else b""

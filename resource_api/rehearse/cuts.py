@@ -100,12 +100,12 @@ class _HeldCall(NamedTuple):
 def _run_held(
     function: Callable[[], int], kill_at: int, state_write: Callable[[], int], stopped: Callable[[], bool]
 ) -> Held:
-    """Call ``function`` in a forked process whose changes of files are counted and can be cut; it exits with the code.
+    """Call ``function`` in a forked process, count its changes of files, and kill it right before one of them.
 
-    The kernel holds each changing system call until this process answers. Right before number ``kill_at`` (0: never),
-    or when ``stopped`` returns True, all processes but this one and the first are killed: call this on an overlay only.
+    The kernel holds each changing system call until this process answers. Before change number ``kill_at`` (0: never),
+    or when ``stopped`` returns True, ``kill(-1)`` ends all processes of the overlay but its first and this one.
     ``state_write`` returns the number of the present write of state, 0 for none: all calls of one write count as one.
-    Raise ``IsolationError`` if the kernel refuses.
+    ``function`` returns the exit code. Raise ``IsolationError`` if the kernel refuses.
     """
     ours, theirs = socket.socketpair()
     with ours:
@@ -151,17 +151,18 @@ def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
 def _watch(
     listener: int, child: int, kill_at: int, state_write: Callable[[], int], stopped: Callable[[], bool]
 ) -> tuple[int, str]:
-    """Let the held system calls of the child pass one by one, until its end or call number ``kill_at``.
+    """Let the held system calls of the child pass one by one, until its end or change number ``kill_at``.
 
-    Return the number of changing calls, and the last call, ``mv: rename``, or "": without an answer it is never made.
+    Return the number of changes, and the call of number ``kill_at``, such as ``mv: rename``, or "" if the child ended
+    before. This call is not answered, and so never made.
     """
     names = _names()
-    count = counted = 0  # ``counted``: the write of state, or 0, of the change that was counted last
+    count = last_write = 0  # ``last_write``: the write of state, or 0, of the change that was counted last
     for identifier, process, number, arguments in _held_calls(listener, child, stopped):
         call, write = names[number], state_write()
-        is_same_write = write and write == counted
+        is_same_write = write and write == last_write
         if not is_same_write and _changes_file(call, process, arguments):
-            count, counted = count + 1, write
+            count, last_write = count + 1, write
             if count == kill_at:
                 return count, f"{_program(process)}: {call}"  # without an answer, it is not made
         with suppress(FileNotFoundError):  # the process was killed
@@ -235,8 +236,8 @@ def _names() -> Mapping[int, str]:
 def _filter(machine: int) -> list[bpf.Instruction]:
     """Return the program for seccomp that holds the changing system calls and lets all others pass.
 
-    Calls that open files are changes only if they create or truncate one. An instruction has an operation, the numbers
-    of instructions to skip if it is true and if not, and a value.
+    Calls that open files are changes only if they create or truncate one, as their flags show. An instruction has an
+    operation, the numbers of instructions to skip if it is true and if it is not, and a value.
     """
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
@@ -259,9 +260,10 @@ _LONGEST: Final = 4096
 
 
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
-    """Apply, cut before change ``point`` (0: never), and apply again; return a document. Raise ``RehearsalError``.
+    """Apply, killed before change ``point`` (0: never), then apply again; return a document for ``survives_cuts``.
 
-    ``layers``: the descriptor of the overlay's layers. The document: ``changes``, the number of changes of files;
+    Raise ``RehearsalError`` if a run that is not killed fails. ``layers``: the descriptor of the overlay's layers. The
+    document: ``changes``, the number of changes of files;
     ``at``, the cut system call, or ""; ``subject``, the resource whose provider's call was cut; ``failed``, the
     findings of the next run; ``contents``, all written files after it.
     """
@@ -304,7 +306,10 @@ class _Monitor:
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Record the resources of a provider's call for the ``with`` block, cut to the size of the shared memory."""
+        """Record the resources of a provider's call for the ``with`` block: a cut within it is reported for them.
+
+        Their text is shortened to the size of the shared memory.
+        """
         text = activity.subject.encode()[: _LONGEST - _NUMBER.size - 1] + b"\0"
         self._memory[_NUMBER.size : _NUMBER.size + len(text)] = text
         try:
@@ -340,7 +345,10 @@ class _MonitoredStore:
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
-        """Hold the lock of the store for the ``with`` block; only taking and releasing it count as writes of state."""
+        """Hold the lock of the store for the ``with`` block; taking and releasing it are writes of state.
+
+        The block itself is not: it is the run, whose changes of files are counted one by one.
+        """
         held = self._store.lock(command, timeout)
         self._monitor.write(held.__enter__)
         try:
@@ -355,7 +363,10 @@ class _MonitoredStore:
 
 
 def points(changes: int, count: int) -> list[int]:
-    """Return the numbers, from 1, of up to ``count`` of a run's ``changes`` to cut at, one in each of equal parts."""
+    """Return the numbers, from 1, of up to ``count`` of a run's ``changes`` to cut at, spread over the whole run.
+
+    Each is drawn from one of equal parts: 3 of 9 changes are one of 1 to 3, one of 4 to 6 and one of 7 to 9.
+    """
     chance = random.Random(_SEED)  # noqa: S311 - no secret
     parts = min(count, changes)
     borders = [changes * part // parts for part in range(parts + 1)] if parts else []
@@ -371,35 +382,36 @@ def survives_cuts(
 ) -> Verdict:
     """Return the verdict whether the next run reaches the same state after each of ``count`` runs that are cut once.
 
-    ``first``: the contents after the first run; paths that differ in a second uncut run are not compared. ``attempt``
-    returns the document of ``run`` for a cut before a change. ``writers``: path → the references of its writers.
-    ``position_of`` returns the position of a reference's declaration.
+    ``first``: the contents after the first run; paths that differ after a second uncut run, as by a time, are not
+    compared. ``attempt`` returns the document of ``run`` for a cut before the change with a number. ``writers``: path →
+    the references of its writers. ``position_of`` returns the position of a reference's declaration.
     """
-    whole = attempt(0)
-    compared = (whole["contents"].keys() | first.keys()) - differing_paths(first, whole["contents"])
+    uncut = attempt(0)
+    compared = (uncut["contents"].keys() | first.keys()) - differing_paths(first, uncut["contents"])
     findings: dict[tuple[str, str], Finding] = {}
     cut = 0
-    for point in points(whole["changes"], count):
+    for point in points(uncut["changes"], count):
         outcome = attempt(point)
         if not outcome["at"]:  # it ended before: two runs may differ in their number of changes
             continue
         cut += 1
-        for problem in _findings(outcome, whole, compared, writers):
-            cause = f"cut before change {point} of {whole['changes']} ({outcome['at']}): {problem.text}"
+        for problem in _findings(outcome, uncut, compared, writers):
+            cause = f"cut before change {point} of {uncut['changes']} ({outcome['at']}): {problem.text}"
             complete = problem._replace(text=cause, place=problem.place or position_of(problem.reference))
             findings.setdefault((problem.reference, problem.text), complete)
     problems = list(findings.values())
-    text = f"{counted(cut, 'cut')} in a run of {counted(whole['changes'], 'change')} of files"
+    text = f"{counted(cut, 'cut')} in a run of {counted(uncut['changes'], 'change')} of files"
     return Verdict("survives cuts", not problems, text, problems)
 
 
 def _findings(
-    outcome: Mapping[str, Any], whole: Mapping[str, Any], compared: set[str], writers: Mapping[str, Sequence[str]]
+    outcome: Mapping[str, Any], uncut: Mapping[str, Any], compared: set[str], writers: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
     """Yield the failed steps of the next run after a cut, or else the paths that it leaves different.
 
-    ``outcome`` and ``whole``: the documents of a cut run and of an uncut one. Only ``compared`` paths count, which were
-    equal in two uncut runs. ``writers``: path → the references of its writers, for the name in the finding.
+    ``outcome`` and ``uncut``: the documents of a cut run and of an uncut one. Only ``compared`` paths count, which were
+    equal in two uncut runs, and paths that are new. ``writers``: path → the references of its writers, for the name in
+    the finding.
     """
     if outcome["failed"]:
         for fields in outcome["failed"]:
@@ -407,9 +419,8 @@ def _findings(
             yield failure._replace(text=f"the next run fails: {failure.text}")
         return
     by_reference: dict[str, list[str]] = {}
-    for path in sorted(differing_paths(whole["contents"], outcome["contents"])):
-        # Paths that only the cut run left are compared too.
-        is_compared = path in compared or path not in whole["contents"]
+    for path in sorted(differing_paths(uncut["contents"], outcome["contents"])):
+        is_compared = path in compared or path not in uncut["contents"]
         if is_compared and not side_effects.is_common(path):
             # The last writer of the first run, otherwise the resource whose call was cut.
             reference = writers[path][-1] if path in writers else outcome["subject"]

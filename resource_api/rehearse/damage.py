@@ -57,15 +57,15 @@ class Damage(NamedTuple):
     obstacle: str = ""
 
     @property
-    def name(self) -> str:
-        """The damage, as the beginning of a sentence."""
+    def event(self) -> str:
+        """The damage, as the beginning of a finding's text: ``it was removed``."""
         if self.attribute:
             return f"{self.attribute} was changed"
         return "it was removed" if exists(self.step.should) else "it was made again"
 
     @property
     def act(self) -> str:
-        """The provider's action for it, as the subject of a sentence."""
+        """The provider's action that does the damage, as the subject of a finding's text: ``a removal``."""
         if self.attribute:
             return f"an update of {self.attribute}"
         return "a removal" if exists(self.step.should) else "a creation"
@@ -82,7 +82,10 @@ class Damaged(NamedTuple):
 
 
 def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
-    """Yield the damages to try after the run ``first`` and its plan ``steps``; an impossible one has an obstacle."""
+    """Yield the damages to try after the run ``first``, for the ``steps`` of a plan after it.
+
+    A damage that cannot be done has an obstacle, which is reported.
+    """
     successes = {report.reference: report for report in first.steps if report.status == "success"}
     for step in steps:
         if step.noop or is_unknown(list(step.should.values())):  # unknown ones cannot be declared
@@ -97,7 +100,11 @@ def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
 
 
 def _existence(step: Step, before: StepReport | None) -> Iterator[Damage]:
-    """Yield the removal of a resource that the run created (``before``), or the creation of one that it removed."""
+    """Yield the removal of a resource that the first run created, or the creation of one that it removed.
+
+    ``before``: the report of the resource's step in that run, None if it did not change the resource. The declaration
+    for the creation has the values of before the removal.
+    """
     if before is None:
         return
     if exists(step.should) and before.action in CREATING and step.definition.ensurable:
@@ -108,10 +115,11 @@ def _existence(step: Step, before: StepReport | None) -> Iterator[Damage]:
 
 
 def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) -> Iterator[Damage]:
-    """Yield for each declared attribute the damage that gives it another value.
+    """Yield a damage for each attribute with a declared value: another value, or the reason why it cannot be damaged.
 
-    Candidates are the value before the run, those of ``alike`` resources of the type, and similar ones: a data type
-    does not determine the values that the machine accepts.
+    A data type does not determine the values that the machine accepts. The values to try are therefore the one before
+    the run, those of resources of the same type (``alike``), and similar ones. ``before``: the report of the
+    resource's step in the run, None if it did not change the resource.
     """
     definition, should = step.definition, step.should
     for name in definition.managed:
@@ -152,13 +160,13 @@ class Compared:
         to which more than one resource contributes.
         """
         self._shared = shared
-        #: Paths with other contents after each creation, and those that only one of the two has left.
+        #: Paths with other contents after each creation, and those that only one of the two has.
         self._unsteady = differing_paths(first, second)
-        self._gone = first.keys() ^ second.keys()
+        self._in_one = first.keys() ^ second.keys()
 
     def differing(self, before: Contents, after: Contents) -> set[str]:
         """Return the paths at which contents differ, except those that are not compared."""
-        paths = differing_paths(before, after) - self._gone
+        paths = differing_paths(before, after) - self._in_one
         return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
 
     def _part(self, path: str, entry: object) -> Any:
@@ -191,10 +199,14 @@ class Damager:
         self._contents: Contents = {}
 
     def try_from(self, candidates: Sequence[Damage], start: int) -> Damaged:
-        """Try damages from number ``start`` on, until one is not repaired and so spoils the overlay."""
+        """Try damages from number ``start`` on, each with its repair, until one is not repaired; return the results.
+
+        An unrepaired damage spoils the overlay: the caller continues on a new one, with ``next_damage``. A damage that
+        changes no file does not count as tried; it is reported with the reason.
+        """
         self._contents = read_contents(self._layers)
         tried, not_damaged = 0, []
-        for following, damage in enumerate(candidates[start:], start + 1):
+        for next_damage, damage in enumerate(candidates[start:], start + 1):
             changed, obstacle = self._damage(damage)
             ineffective = obstacle.startswith(NOT_CONVERGED)  # the provider's fault, so it counts as tried
             if not (changed or ineffective):
@@ -205,14 +217,15 @@ class Damager:
             problem = f"{damage.act} {obstacle}" if ineffective else self._repair(damage, changed)
             if problem:
                 bad = finding(damage.step, problem, damage.attribute)
-                return Damaged(tried, [bad], not_damaged, following if following < len(candidates) else None)
+                return Damaged(tried, [bad], not_damaged, next_damage if next_damage < len(candidates) else None)
         return Damaged(tried, (), not_damaged, None)
 
     def _damage(self, damage: Damage) -> tuple[set[str], str]:
-        """Damage a resource; return the changed paths and "", or no path and the reason why nothing changed.
+        """Damage a resource; return the changed paths and "", or no path and the reason why no file changed.
 
-        The declarations of the damage are applied one by one until a file changes. An update that does not converge is
-        a fault of the provider, and has precedence over values that the machine refuses.
+        The declarations of the damage are applied one by one until a file changes, then, as replacements, those that
+        caused no error. The reason that an update does not converge, a fault of the provider, has precedence over the
+        refusal of a value by the machine, and no replacement is tried after it.
         """
         obstacle, without_error = damage.obstacle, []
         for body in damage.bodies:
@@ -229,9 +242,10 @@ class Damager:
         return changed, "" if changed else obstacle or "no other value makes a difference"
 
     def _changed_by_replacement(self, step: Step, bodies: Bodies) -> set[str]:
-        """Replace a resource by one of ``bodies`` that changes a file, and return the changed paths, or none.
+        """Replace a resource by each of ``bodies`` until a file changes; return the changed paths, or none.
 
-        A provider with a false ``get`` or ``insync`` sees no difference; a new creation circumvents that.
+        An update with these declarations did nothing: a wrong ``get`` or ``insync`` of the provider reports no
+        difference. A replacement does not depend on it.
         """
         for body in bodies:
             self._set(step, body, replaced=True)
@@ -264,7 +278,10 @@ class Damager:
         return _INTERNAL.sub("", next((outcome.error for outcome in report.steps if outcome.error), ""))
 
     def _repair(self, damage: Damage, changed: set[str]) -> str:
-        """Make the run that should repair a damage; return the problem remaining in the ``changed`` paths, or ""."""
+        """Make the run that should repair a damage; return the problem that remains, as a finding's text, or "".
+
+        ``changed``: the paths that the damage changed. The run has detected it if it has a step for the resource.
+        """
         before, damaged = self._before, self._contents  # the readings around the damage
         report = self._apply()
         self._read()
@@ -272,15 +289,15 @@ class Damager:
         failed = next((step for step in report.steps if step.status == "failed"), None)
         if failed is not None:
             who = "" if failed.reference == str(damage.step.reference) else f" of {failed.reference}"
-            return f"{damage.name}; the next run{who} fails: {failed.error}"
+            return f"{damage.event}; the next run{who} fails: {failed.error}"
         detected = any(step.reference == str(damage.step.reference) for step in report.steps)
         differing = changed & self._compared.differing(before, after)
         remaining = sorted(path for path in differing if not side_effects.is_common(path))
         if detected:
-            return f"{damage.name}; after the next run {describe_differing(remaining)} still" if remaining else ""
-        # A path whose content is not compared may be unrepaired too.
-        untouched = changed - differing_paths(damaged, after)
-        return f"{damage.name}; the next run does not see it" if remaining or untouched else ""
+            return f"{damage.event}; after the next run {describe_differing(remaining)} still" if remaining else ""
+        # Also paths whose content is not compared, if the run did not write them at all.
+        still_damaged = changed - differing_paths(damaged, after)
+        return f"{damage.event}; the next run does not see it" if remaining or still_damaged else ""
 
     def _read(self) -> set[str]:
         """Read the overlay again; return the paths that differ from the previous reading, which is kept."""
@@ -289,7 +306,10 @@ class Damager:
 
 
 def other_values(datatype: DataType, value: object, candidates: Iterable[object] = ()) -> list[Any]:
-    """Return values other than ``value`` that the data type, but not always the machine, accepts; likeliest first."""
+    """Return values other than ``value`` to damage an attribute with: those that the machine accepts likeliest first.
+
+    All of them are valid for the data type. ``candidates`` come before its words, similar values and common ones.
+    """
     values: list[object] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
     for candidate in (*candidates, *words, *_near(value), *_COMMON):
@@ -300,7 +320,10 @@ def other_values(datatype: DataType, value: object, candidates: Iterable[object]
 
 
 def _near(value: object) -> Iterator[Any]:
-    """Yield values that differ from ``value`` in a small part: another number, letter, member or key."""
+    """Yield values that differ from ``value`` in a small part, which a machine is likely to accept as well.
+
+    Another number, letter, last member or member of a mapping, or one member less; for an empty list, a common member.
+    """
     match value:
         case bool():
             yield not value
@@ -320,7 +343,7 @@ def _near(value: object) -> Iterator[Any]:
 
 
 def _near_text(text: str) -> Iterator[str]:
-    """Yield texts with another last letter or digit, or one more, which a machine is likely to accept."""
+    """Yield texts with another last letter or digit, or one more: for ``0644`` 0645, 0644x, x0644 and 06441."""
     for index in reversed(range(len(text))):
         last = text[index]
         if last.isalnum():

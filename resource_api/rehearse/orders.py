@@ -61,12 +61,16 @@ class Relationships:
     """The order between resources, and the untried pairs: unrelated ones that no order has reversed yet."""
 
     def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
-        """Begin with ``count`` resources, ``pairs`` of indices as relationships; none in ``aside`` is rehearsed."""
+        """Begin with ``count`` resources and ``pairs`` of their indices (first, then) as relationships.
+
+        Resources in ``aside`` are not rehearsed: no order with them needs a try.
+        """
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
-        run = sum(1 << index for index in range(count) if index not in aside)
-        #: Index → the unrelated later indexes that have come after it in each order so far, as bits: ...1110 for 0.
-        self._untried = [0 if index in aside else run & -(2 << index) for index in range(count)]
+        rehearsed = sum(1 << index for index in range(count) if index not in aside)
+        #: Index → the unrelated later indexes that have come after it in each order so far, as the bits of a number.
+        #: At first these are all later ones: of four resources 0b1110 for 0, 0b1100 for 1.
+        self._untried = [0 if index in aside else rehearsed & -(2 << index) for index in range(count)]
         self._leave_out_related()
 
     def add(self, first: int, then: int) -> None:
@@ -94,14 +98,15 @@ class Relationships:
         """Return an order that reverses all untried pairs of the resource with the most of them, and many others.
 
         That resource comes as late as its relationships allow, before it the rest, those with the fewest untried pairs
-        first. The order is computed from its end, by reversed relationships, and then reversed.
+        first. As lateness is preferred, the order is computed from its end, with reversed relationships.
         """
         last = max(range(self.count), key=lambda index: self._untried[index].bit_count())
         after = self._after()
-        late = sorted(range(self.count), key=lambda index: -self._untried[index].bit_count())
+        from_end = sorted(range(self.count), key=lambda index: -self._untried[index].bit_count())
         # A stable sort: the resources that depend on ``last``, ``last`` itself, then the rest as before.
-        late.sort(key=lambda index: (not after[last] >> index & 1, index != last))
-        return _arranged(late, [Edge(then, first) for first, then, *_ in self._edges])[::-1]
+        from_end.sort(key=lambda index: (not after[last] >> index & 1, index != last))
+        reversed_edges = [Edge(then, first) for first, then, *_ in self._edges]
+        return _arranged(from_end, reversed_edges)[::-1]
 
     def is_before(self, first: int, then: int) -> bool:
         """Return whether relationships, direct or not, order ``first`` before ``then``."""
@@ -124,7 +129,10 @@ class Relationships:
 
 
 def _arranged(preferred: Order, edges: Sequence[Edge]) -> list[int]:
-    """Return the order nearest to ``preferred`` in which the edges hold, by rank for ``graph.order``."""
+    """Return the order nearest to ``preferred`` in which the edges hold.
+
+    ``graph.order`` prefers lower numbers, so each index stands there for its rank in ``preferred``.
+    """
     rank = {index: number for number, index in enumerate(preferred)}
     arranged = graph.order(len(preferred), [Edge(rank[first], rank[then]) for first, then, *_ in edges])
     return [preferred[number] for number in arranged.sequence]
@@ -192,13 +200,19 @@ class Search:
 
     @cached_property
     def _unsteady(self) -> Tried:
-        """The differences in a second try of the file's order, of ``contents`` the paths: no order causes these."""
+        """The failures and differing paths of a second try of the file's order, which no other order has caused.
+
+        ``contents`` has the paths as keys only.
+        """
         again = self._attempt(range(self._relationships.count))
         failed = {name: f"fails when applied anew: {error}" for name, error in again.failed.items()}
         return Tried(failed, dict.fromkeys(_differing(self._first, again)))
 
     def _is_bad(self, order: Order) -> bool:
-        """Try an order; return whether its result differs from that of the file's order, and record it then."""
+        """Try an order; return whether its result differs from that of the file's order.
+
+        Such a result is kept as ``_bad``, for the text of the finding.
+        """
         tried = self._attempt(order)
         if not (tried.failed or self._changed(tried)):
             return False
@@ -211,10 +225,11 @@ class Search:
         return [path for path in paths if path not in self._unsteady.contents]
 
     def _cause(self, order: Order) -> tuple[int, int, Finding]:
-        """Return two neighbours whose swap makes an order wrong, first the one that must come later, and the finding.
+        """Return the relationship that a wrong order lacks: the resource to come later, the other one, and the finding.
 
-        Swaps of neighbours lead from the order of the file to ``order``; the first wrong one is found by bisection.
-        Later orders respect the pair, which becomes a relationship.
+        Swaps of neighbours lead from the order of the file, which is right, to ``order``. A bisection finds the first
+        swap that makes the result wrong; its two neighbours must keep the file's order. This becomes a relationship,
+        so that later orders respect it.
         """
         good, bad = 0, _distance(order)
         while bad - good > 1:
@@ -236,7 +251,7 @@ def _differing(first: Tried, second: Tried) -> list[str]:
 
 
 def _distance(order: Order) -> int:
-    """Return the number of swaps of neighbours that lead from the file's order to ``order``."""
+    """Return the number of swaps of neighbours from the file's order to ``order``, the range of a bisection."""
     remaining, distance = list(range(len(order))), 0
     for index in order:
         position = remaining.index(index)
@@ -245,15 +260,18 @@ def _distance(order: Order) -> int:
     return distance
 
 
-def _on_the_way(order: Order, exchanges: int) -> list[int]:
-    """Return the file's order after the first ``exchanges`` of the swaps of neighbours that lead to ``order``."""
+def _on_the_way(order: Order, swaps: int) -> list[int]:
+    """Return the order after the first ``swaps`` of neighbours on the way from the file's order to ``order``.
+
+    Each index is moved forward to its position, one after another: to 2 0 1 by 0 2 1.
+    """
     current = list(range(len(order)))
     for target, index in enumerate(order):
         position = current.index(index, target)
-        steps = min(position - target, exchanges)
+        steps = min(position - target, swaps)
         current.insert(position - steps, current.pop(position))
-        exchanges -= steps
-        if not exchanges:
+        swaps -= steps
+        if not swaps:
             break
     return current
 
@@ -284,7 +302,11 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
 
 
 def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
-    """Return an order's failures and contents without owners, and without the order of lines in ``shared`` files."""
+    """Return an order's failures and contents, without the differences that any two right orders may have.
+
+    These are owners, as the numbers of accounts depend on the order of their creation, files that every change of an
+    account rewrites, and the order of lines in ``shared`` files.
+    """
     compared = {
         path: (kind, mode, in_any_order(digest) if path in shared else digest)
         for path, ((kind, mode, *_), digest) in document["contents"].items()
@@ -294,7 +316,7 @@ def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> 
 
 
 def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the paths of files to which more than one resource contributes, in any order.
+    """Return the paths of files to which resources contribute lines in any order, so that their order is not compared.
 
     No writer of such a file has its path as name, and none is imperative: a program may write anything. ``writers``:
     path → the references of its writers.
@@ -328,7 +350,11 @@ def _missing_relationship(
 
 
 def _requirement(catalog: Catalog, first: Entry, then: Entry, relationships: Relationships) -> tuple[Declared, str]:
-    """Return the declaration around ``then`` that can require one around ``first``, and the text for it."""
+    """Return the declaration to mend, and the text of the finding: ``then``, or a component around it, needs ``first``.
+
+    Declarations of one file can require each other, without a cycle between their resources. Otherwise the text is a
+    sentence about ``then`` itself.
+    """
     outer_first, outer = _siblings(catalog, first, then)
     if _may_require(outer, outer_first, relationships):
         # As its own file spells it, without the components around.

@@ -139,7 +139,10 @@ class _Outside:
         return self._positions[reference]().line_text if reference in self._positions else ""
 
     def planned(self) -> list[Finding]:
-        """Return the predicted change of each left-out resource; some of them can only be read over the network."""
+        """Return the change of each left-out resource that a plan on the machine itself predicts.
+
+        Types with a configuration act over the network: without access to it, such a resource is not planned.
+        """
         configured = {str(entry.reference) for entry in self._catalog.entries if entry.definition.config.attributes}
         readable = [name for name in self._left_out if self._request.isolation.network or name not in configured]
         texts = {**dict.fromkeys(self._left_out, _OFFLINE), **(self._predictions(readable) if readable else {})}
@@ -157,7 +160,10 @@ class _Outside:
         return {name: _prediction(steps[name]) if name in steps else "is not planned" for name in references}
 
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
-        """Return the document of all work on the first overlay; ``show`` gets the report of the run there."""
+        """Return the document of all work on the first overlay; ``show`` gets the report of the run there.
+
+        The isolated process also gets the descriptors of the terminal and of the file for ``keep``.
+        """
         with overlay.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
             inherited = self._request.isolation.open_descriptors
@@ -171,7 +177,7 @@ class _Outside:
             source, options = self._catalog.manifest._replace(order=order), {**self._request.options, "parallel": 1}
             return self._isolated(_Inside.once, self._request._replace(source=source, options=options))
 
-        process.starter()  # the process of each attempt then has its imports
+        process.starter()  # its slow imports are made here once: each attempt is a fork of this process
         first = FirstRun(self._catalog, self._left_out, document, _writers(document))
         return orders.free_in_order(first, self._request.orders, attempt)
 
@@ -320,7 +326,10 @@ class _Inside:
         return [row for step in steps for row in _repeated(step, first_calls, acted)]
 
     def _destroy(self, first: RunReport) -> list[Finding]:
-        """Destroy the resources that the first run created, but no others in the copied state; return the failures."""
+        """Destroy the resources that the first run created; return the findings about those that remain.
+
+        The state is a copy of the machine's: all other records are removed from it first.
+        """
         successes = [step for step in first.steps if step.status == "success"]
         created = {step.reference for step in successes if step.action is not Action.DELETE}
         store = self._runtime.store
@@ -336,7 +345,7 @@ class _Inside:
 
 @contextmanager
 def _silent(runtime: Runtime) -> Iterator[None]:
-    """Show nothing of the runs in the ``with`` block: neither lines of the log nor events."""
+    """Show nothing of the runs in the ``with`` block, neither log nor events: only the first run is for the user."""
     log, notify = runtime.log, runtime.notify
     level, log.level = log.level, "off"
     runtime.notify = lambda _event: None
@@ -398,8 +407,8 @@ def _remnants(
 def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
     """Return effects ordered for output, those of the resources that installed packages last, not to hide the others.
 
-    ``folded`` counts files by their package. Those that fold into one line by directory, which is clearer, lose the
-    package.
+    ``folded`` counts the files of a package in one line. If one line by their directory is possible, it is clearer:
+    these files lose their package.
     """
     installing = {reference for effect in all_effects if effect.package for reference in effect.references}
     by_package: dict[str, list[Effect]] = {}
@@ -407,8 +416,8 @@ def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
         by_package.setdefault(effect.package, []).append(effect)
     ordered = by_package.pop("", [])
     for group in by_package.values():
-        plain = [effect._replace(package="") for effect in group]
-        ordered += group if len(list(side_effects.folded(plain))) > 1 else plain
+        by_directory = [effect._replace(package="") for effect in group]
+        ordered += group if len(list(side_effects.folded(by_directory))) > 1 else by_directory
     return ordered
 
 
@@ -477,5 +486,6 @@ def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[s
     if not rivals:
         return ""
     last = rivals[-1]
-    # A writer of the first run alone came too late; one of each run will write it again.
+    # A writer of both runs contradicts the declaration. One of the first run alone only came too late: with a
+    # relationship it comes first.
     return f": {last} writes it too" if last in acted else f": {last} has overwritten it; {needs(last)}"

@@ -69,7 +69,10 @@ class EffectRecorder:
     """Records the files that each call of a run changes, and passes each activity on to the display of the run."""
 
     def __init__(self, descriptor: int, display: Callable[[], ActivityDisplay] | None) -> None:
-        """Read the layers of ``descriptor``; ``display`` returns the display of the run, or is None."""
+        """Record from the overlay's layers, a directory open as ``descriptor``.
+
+        ``display`` returns the display of the run, to which activities are passed on; None: there is none.
+        """
         self.calls: list[RecordedCall] = []
         self._descriptor = descriptor
         self._display = display
@@ -94,7 +97,10 @@ class EffectRecorder:
 
 
 def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
-    """Return path → package for the files of packages that calls installed or upgraded, by dpkg's new lists."""
+    """Return path → package for the files of packages that calls installed or upgraded, to count effects by package.
+
+    The lists of files that dpkg wrote in these calls have them.
+    """
     owners: dict[str, str] = {}
     for path in sorted({change.path for call in calls for change in call.changes}):
         if not (path.startswith(_PACKAGE_LISTS) and path.endswith(".list")):
@@ -117,7 +123,10 @@ def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Ite
 
 
 def _recorded_call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
-    """Return the record of an activity; one that is no call of a provider has a subject, but no declared paths."""
+    """Return the record of an activity: the references of its resources, the paths they declare, and ``changes``.
+
+    An activity that is no call of a provider has no resources: its subject stands for them, without declared paths.
+    """
     runs = getattr(activity, "runs", ())
     declared = {
         str(run.step.reference): DeclaredPaths(_path(run.name), list(filter(None, map(_path, run.should.values()))))
@@ -147,10 +156,10 @@ class Effect(NamedTuple):
 def effects(
     calls: Sequence[RecordedCall], packages: Mapping[str, str], position_of: Callable[[str], str]
 ) -> list[Effect]:
-    """Return the changes of paths that no resource of their call declares, in their order, each with its verb.
+    """Return the changes of paths that no resource of their call declares, in their order: the side effects.
 
-    Each is compared with the machine's own file. ``packages``: path → package, of new files. ``position_of`` returns
-    the position of a reference's declaration.
+    The verb of each (made, changed or deleted) results from a comparison with the machine's own file. ``packages``:
+    path → package, of new files. ``position_of`` returns the position of a reference's declaration.
     """
     verbs: dict[str, Verb] = {}
     undeclared = []
@@ -198,7 +207,10 @@ def is_common(path: str) -> bool:
 
 
 def declared_paths(calls: Sequence[RecordedCall]) -> Callable[[str], bool]:
-    """Return the test whether a resource of the calls declares a path: its name, all beneath it, a value."""
+    """Return a function that returns whether a resource of the calls declares a path.
+
+    It does so if the path is its name, or beneath it, or the value of an attribute.
+    """
     names, values = set[str](), set[str]()
     for call in calls:
         for declared in call.declared.values():
@@ -242,12 +254,16 @@ def subject(references: Sequence[str]) -> str:
 
 
 def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
-    """Return the verb for a change of a path, compared with the machine and ``verbs`` of this run, or None for none."""
-    status = _status(change.path)
+    """Return the verb for a change of a path, or None if there is no effect.
+
+    The path is compared with the machine's own file, which the overlay hides, and with the previous change in this run:
+    ``verbs`` has the verb of that.
+    """
+    status, written_before = _status(change.path), verbs.get(change.path) in {"made", "changed"}
     if change.written is None or change.written.kind == "deleted":
-        return "deleted" if status is not None or verbs.get(change.path) in {"made", "changed"} else None
+        return "deleted" if status is not None or written_before else None
     if status is None:
-        return "changed" if verbs.get(change.path) in {"made", "changed"} else "made"
+        return "changed" if written_before else "made"
     return "changed" if not change.first or _differs(status, change.written) else None
 
 
@@ -265,7 +281,10 @@ def _mode_and_owner(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _differs(status: os.stat_result, written: Written) -> bool:
-    """Return whether a file differs from the machine's; one that was only opened for writing does not."""
+    """Return whether a written file differs from the machine's own of this ``status``.
+
+    The overlay copies also a file that is only opened for writing, with equal size and time.
+    """
     if _mode_and_owner(status) != (written.mode, written.uid, written.gid):
         return True
     return not stat.S_ISDIR(status.st_mode) and (status.st_size, status.st_mtime_ns) != (written.size, written.modified)
@@ -310,7 +329,7 @@ def _by_directory(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
 
 
 def _parents(path: str) -> set[str]:
-    """Return the directories above an absolute path, except the root."""
+    """Return the directories above an absolute path, except the root, to look one of them up among declared paths."""
     parents, parent = set(), ""
     for part in path.split("/")[1:-1]:
         parent += f"/{part}"

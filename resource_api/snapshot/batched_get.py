@@ -93,7 +93,10 @@ class _Rows:
     def put_read(
         self, request: _Request, checked: Mapping[Name, CheckedRow], unchecked: Mapping[Name, Resource]
     ) -> None:
-        """Store the rows, by name, of a call of ``get``, others as absent; a whole result replaces earlier ones."""
+        """Store the rows of a call of ``get`` by name; requested names without a row are stored as absent.
+
+        The result of a call for all resources replaces everything stored before.
+        """
         names = request.names or ()
         if request.whole:
             self.checked, self.unchecked, self.whole_at = {}, {}, request.epoch
@@ -200,7 +203,8 @@ class Snapshot:
     def list_whole(self, definition: TypeDefinition) -> tuple[Mapping[Name, CheckedRow], str]:
         """Read all resources of a type once more; return their rows by name, and the reason if this failed, or "".
 
-        A failure does not prevent reads by name. Raise ``CannotList`` for a type that cannot be listed.
+        The reason is not stored, so that later reads by name are tried. Raise ``CannotList`` for a type that cannot be
+        listed.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         # An earlier list, or an earlier failure, would prevent the call of ``get``.
@@ -338,7 +342,10 @@ class Snapshot:
         return resources, failures
 
     def due(self, entry: Entry, should: Mapping[str, object]) -> Due:
-        """Ask the provider whether an imperative resource is due; the result has a failure or ``read_only`` values."""
+        """Return the provider's answer whether an imperative resource is due, to be run.
+
+        If it is not, the answer has the ``read_only`` values of its last run, or the failure to read them.
+        """
         answer = self._ask_due(entry, should)
         if answer.run or answer.failure or not entry.definition.read_only:
             return answer
@@ -346,7 +353,10 @@ class Snapshot:
         return answer._replace(row=row, failure=failure)
 
     def values_of_run(self, definition: TypeDefinition, name: Name) -> Observation:
-        """Return the ``read_only`` attributes of an imperative resource: its provider has them from its last call."""
+        """Read and return the ``read_only`` attributes of an imperative resource, which its last run determined.
+
+        They are read again in any case: a run may have followed since the last read.
+        """
         self._instances.setdefault(definition.instance, _Rows())
         self.read_again(definition, [name])
         return self.observation(definition.instance, name)
@@ -419,13 +429,14 @@ class RowChecker:
     def index_by_name(
         self, functions: ProviderFunctions, names: Collection[Name] | None, rows: Sequence[Resource]
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
-        """Return rows by name, and name → problem; ``names`` were requested (None: all).
+        """Return the rows of a call of ``get`` by name, and name → problem; ``names`` were requested (None: all).
 
-        A row under a name that is not canonical would make the requested resource look absent: it is the problem of the
-        requested name, or renamed where ``strict`` allows it. Raises ``ProviderError`` for a row without a name.
+        A row under a name that is not canonical would make the requested resource look absent. This is therefore a
+        problem of the requested name; where ``strict`` allows it, the row gets that name instead. Raises
+        ``ProviderError`` for a row without a name.
         """
         definition = functions.definition
-        if names is not None and _in_order(definition, names, rows):  # nearly always
+        if names is not None and _in_order(definition, names, rows):  # nearly always, so no row has a problem
             return dict(zip(names, rows, strict=True)), {}
         by_name: dict[Name, Resource] = {}
         wrong: dict[Name, str] = {}
@@ -449,8 +460,8 @@ class RowChecker:
     def _check_batch(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[CheckedRow]:
         """Return the results of ``check`` for one batch: first by data types, then by canonical form.
 
-        Both are checked for the whole batch at once, which is much faster than row by row. From then on a text in place
-        of a row is its problem, and goes through to the result.
+        Both are checked for the whole batch at once, which is much faster than row by row. The text of a problem takes
+        the place of its row, and later checks leave it as it is.
         """
         definition, canonicalize = functions.definition, functions.canonicalize
         typed: list[Any] = list(rows)
@@ -465,7 +476,7 @@ class RowChecker:
             answers = _canonicalize(canonicalize, [typed[index] for index in good])
             for index, answer in zip(good, answers, strict=True):
                 canonical[index] = answer
-        return [self._canonical_row(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
+        return [self._canonical_row(definition, *forms) for forms in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
         """Return the row, corrected if ``strict`` allows it, or a text: the attribute or values that are wrong.
@@ -541,7 +552,10 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
 
 
 def _copied(row: Resource) -> Resource | str:
-    """Return a copy of a row that shares nothing with its provider, or the reason of a failure."""
+    """Return a copy of a row that shares nothing with its provider.
+
+    Of a row that cannot be copied return the problem, or the row itself if all its values can be recorded.
+    """
     try:
         return copy_resource(row)
     except Exception:  # noqa: BLE001 - the copying of an object may do anything
@@ -549,7 +563,7 @@ def _copied(row: Resource) -> Resource | str:
 
 
 def _unrecordable(row: Resource) -> str:
-    """Return the problem of a value that cannot be recorded, such as a set or an unknown one, or ""."""
+    """Return the problem of a row with a value that state cannot record, such as a set or an unknown one, or ""."""
     for key, value in row.items():
         try:
             encode(reveal(value))
