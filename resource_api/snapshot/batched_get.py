@@ -573,7 +573,10 @@ def _unrecordable(row: Resource) -> str:
 
 
 def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequence[Resource]) -> bool:
-    """Return whether the rows are exactly the requested ones, in that order, as most providers answer."""
+    """Return whether the rows are exactly the requested ones, in that order: then no name needs to be checked.
+
+    Most providers answer so.
+    """
     if len(names) != len(rows) or len(definition.namevars) != 1:
         return False
     (namevar,) = definition.namevars
@@ -583,7 +586,10 @@ def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequenc
 def _misnamed(
     functions: ProviderFunctions, requested: Collection[Name], by_name: Mapping[Name, Resource]
 ) -> dict[Name, tuple[Resource, str]]:
-    """Return requested names without a row that a row has in another form: name → that row, and its problem."""
+    """Return the requested names that a row has in a wrong form: requested name → that row, and its problem.
+
+    Without this problem, the resource would seem to be absent.
+    """
     unexpected = by_name.keys() - requested
     missing = set(requested) - by_name.keys() if unexpected else ()
     by_text = {show_name(name): name for name in missing}
@@ -599,10 +605,10 @@ def _misnamed(
 def _intended_name(
     functions: ProviderFunctions, name: Name, row: Resource, by_text: Mapping[str, Name]
 ) -> tuple[Name | None, str]:
-    """Return the name that the row of an unexpected ``name`` should have, and the problem of ``name``; or None.
+    """Return the name that a row with an unexpected ``name`` should have, and the problem of ``name``; or None and "".
 
-    It is the requested name that reads the same and is of another data type (``"80"`` for 80), or the canonical form.
-    ``by_text``: text → requested name without a row.
+    This is the requested name with the same text but another data type (80 for ``"80"``), otherwise the canonical form
+    of ``name``. ``by_text``: text → requested name without a row.
     """
     definition = functions.definition
     if show_name(name) in by_text:
@@ -614,7 +620,7 @@ def _intended_name(
     try:
         canonical = definition.name_of(functions.canonicalize([row])[0])
         hash(canonical)
-    except Exception:  # noqa: BLE001 - this row was not asked for
+    except Exception:  # noqa: BLE001 - a failure for this row is no failure of a requested one
         return None, ""
     if canonical == name:
         return None, ""

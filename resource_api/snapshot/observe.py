@@ -78,9 +78,10 @@ class _SnapshotQueries:
 
     @cached_property
     def _late(self) -> Mapping[RecordKey, _LateChange]:
-        """Key → the last change by an earlier run, which may not be visible yet: only types that settle need it.
+        """Key → the last change by an earlier run, which rows of a type with ``settle`` may not show yet.
 
-        A resource that was deleted for its replacement is left out: its deletion was seen.
+        A resource that was deleted for its replacement is left out: its deletion was seen. A creation that was cut
+        short has an intent, and no record.
         """
         late = {}
         for key, record in self._state.records.items():
@@ -103,7 +104,7 @@ class _SnapshotQueries:
             read_until_settled(self._snapshot, definition, unsettled, remaining_seconds(changed_at, settle))
 
     def _unsettled(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
-        """Return the names whose last change is not visible yet: absent, or not as they were seen after it."""
+        """Return the names whose last change their rows do not show yet: they are to be read again."""
         unsettled = []
         for name in names:
             row = self._snapshot.observation(definition.instance, name).row
@@ -112,7 +113,10 @@ class _SnapshotQueries:
         return unsettled
 
     def observation(self, entry: Entry, /) -> Observation:
-        """Return the observation of an entry; a failure of this resource alone has its path if the title has not."""
+        """Return the observation of an entry, for the planner.
+
+        A failure of this resource alone, not of its instance, begins with the resource's path if the title lacks it.
+        """
         instance = entry.definition.instance
         if instance in self._unread:
             return _UNREAD
@@ -145,21 +149,27 @@ class _LateChange(NamedTuple):
 
 
 def _is_as_recorded(definition: TypeDefinition, row: Mapping[str, object] | None, recorded: Values | None) -> bool:
-    """Return whether a row has the values that were recorded after its last change; digests of secrets count as equal.
+    """Return whether a row shows the last change of its resource, by the values that were recorded after it.
 
-    Without recorded values, as of a creation cut short, it only has to exist.
+    If not, the change takes time to become visible, and the row is read again. Without recorded values, as of a
+    creation cut short, the resource only has to exist. A recorded digest of a secret is not compared.
     """
     if row is None or recorded is None:
         return exists(row)
     for attribute in definition.managed:
-        before = recorded.get(attribute)
-        if not (before is None or has_sealed(before) or same_value(row.get(attribute), before)):
+        value = recorded.get(attribute)
+        is_comparable = value is not None and not has_sealed(value)
+        if is_comparable and not same_value(row.get(attribute), value):
             return False
     return True
 
 
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
-    """Return the names to read, by type: selected entries, those they refer to, predecessors, and former names."""
+    """Return the names to read for a plan, by type.
+
+    These are the names of the selected entries, of the entries to which they refer, of the recorded resources that they
+    replace (``predecessors``), and of those recorded under a former name (``moved_keys``).
+    """
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
     # Dictionaries without values: each name once, in order.
     names: defaultdict[TypeDefinition, dict[Name, None]] = defaultdict(dict)
@@ -179,7 +189,10 @@ def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) ->
 
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
-    """Return the indexes of the selected entries and of those to which their values or providers may refer."""
+    """Return the indexes of the selected entries and of their requirements, if their values may refer to these.
+
+    The values are those of the entry itself, or of the configuration of its provider instance.
+    """
     indexes = set(selected)
     for index in selected:
         entry = catalog.entries[index]
@@ -240,11 +253,14 @@ class DeferredInstances:
     def __init__(
         self, declared: Mapping[str, ProviderInstance], prior: ProviderInstances, providers: ProviderPool
     ) -> None:
-        """Select those of the ``declared`` instances that have unevaluated values; ``prior`` has their records."""
+        """Select those of the ``declared`` instances whose configuration has unevaluated values.
+
+        ``prior`` has their recorded configurations.
+        """
         self._instances = {name: instance for name, instance in declared.items() if instance.pending}
         self._prior = prior
         self._providers = providers
-        #: Those that each thread is configuring, to find one that needs a function of its own.
+        #: The number of a thread and the instance that it is configuring, to refuse one that needs its own function.
         self._begun: set[tuple[int, str]] = set()
 
     def contains(self, name: str) -> bool:

@@ -188,7 +188,10 @@ def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
 
 
 def _subject(path: KeyPath, schema: Schema) -> str:
-    """Return the subject of a message: the key of a part, with the index in a list, or the document's title."""
+    """Return the subject of a message about a part: the last key of its path and the indexes after it.
+
+    For the whole document it is the schema's title, with a small letter within a sentence.
+    """
     if not path:
         title = schema["title"]
         return f"{title[:1].lower()}{title[1:]}"

@@ -129,14 +129,14 @@ def _version_4_address(interface: str) -> str:
 def version_6_addresses(table: str) -> dict[str, str]:
     """Return an IPv6 address per interface from the ``table`` in ``/proc/net/if_inet6``.
 
-    The widest scope is preferred (0 is global), then a permanent one, then the smallest, so that the fact is the same
-    in each run.
+    Of more than one address the one with the widest scope is chosen (0 is global), then a permanent one, then the
+    smallest number, so that the fact is the same in each run.
     """
     addresses: dict[str, list[tuple[int, bool, int]]] = {}
     for line in table.splitlines():
         address, _, _, scope, flags, name = line.split()
-        is_passing = bool(int(flags, 16) & (TEMPORARY | DEPRECATED | _TENTATIVE))
-        addresses.setdefault(name, []).append((int(scope, 16), is_passing, int(address, 16)))
+        is_temporary = bool(int(flags, 16) & (TEMPORARY | DEPRECATED | _TENTATIVE))
+        addresses.setdefault(name, []).append((int(scope, 16), is_temporary, int(address, 16)))
     return {name: str(IPv6Address(min(candidates)[2])) for name, candidates in addresses.items()}
 
 
@@ -203,7 +203,10 @@ class Facts:
 
 @cache
 def machine_id() -> str:
-    """Return a digest of the machine id, which is confidential (machine-id(5)), or of the host name without one."""
+    """Return an identity of this machine, for state and schedules, that does not disclose its machine id.
+
+    It is a digest of the id, which is confidential (machine-id(5)), or of the host name without one.
+    """
     identifiers = filter(None, map(_text, ("/etc/machine-id", "/var/lib/dbus/machine-id")))
     identifier = next(identifiers, os.uname().nodename)
     return blake2b(identifier.encode(), key=b"resource-api", digest_size=16).hexdigest()

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable the collector inside the ``with`` block; restore its state, which an embedding program may have set."""
+    """Disable the collector inside the ``with`` block, in which it would examine all new values again and again.
+
+    Its former state, which an embedding program may have set, is restored.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

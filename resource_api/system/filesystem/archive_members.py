@@ -105,7 +105,7 @@ def _parsed() -> Iterator[None]:
 
 
 def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a tar file. Raise ``ResourceError`` for one that is too large, or truncated: without end."""
+    """Yield the members of a tar file. Raise ``ResourceError`` if it exceeds the limits, or has no end (truncated)."""
     with _parsed():
         _refuse_many(file, limits)
     stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS)
@@ -168,7 +168,7 @@ def _parts(opener: Callable[[], Any]) -> Iterator[bytes]:
 
 
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a zip file. All its headers are at the end, and are read at once."""
+    """Yield the members of a zip file. Its list of them, at the end, is read at once: at most all valid headers."""
     headers = _LARGEST_READ + limits.members * _HEADERS
     stream: Any = _Bounded(file, headers, headers)
     with _parsed(), zipfile.ZipFile(stream) as archive:

@@ -66,7 +66,10 @@ class AssetReader:
         return sha256(raw).hexdigest(), partial(io.BytesIO, raw)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
-        """Return a file's digest and the function that opens it, or its members, if the digest is still the same."""
+        """Return a file's digest and the function that reads it when applying: an asset's bytes, an archive's members.
+
+        Reading raises ``ResourceError`` if the digest is another by then.
+        """
         digest = self._digests.get(path)
         if digest is None:
             digest = self._digests[path] = _digest(path, self._trust)
@@ -111,14 +114,17 @@ class SentReader(AssetReader):
     """
 
     def __init__(self, trust: CodeTrust, sent: Mapping[str, bytes], directories: Sequence[str]) -> None:
-        """Use files from the controller, by path; this machine itself has those beneath ``directories``, modules."""
+        """Use the files ``sent`` by the controller, path → content, and those of this machine beneath ``directories``.
+
+        The latter are modules, which were unpacked here.
+        """
         super().__init__(trust)
         self._sent = sent
         #: The paths of the unpacked module path, whose files are on this machine.
         self._beneath = tuple(f"{directory}/" for directory in directories)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Source:
-        """Return digest and function of a file: one that the controller has sent, or this machine's own."""
+        """Return the digest of a file and the function that reads it: one that was sent, or a module's here."""
         if path.startswith(self._beneath):
             return super()._find_file(spec, path)
         raw = self._content(spec, path)
@@ -126,7 +132,10 @@ class SentReader(AssetReader):
         return sha256(raw).hexdigest(), read if spec.word == "asset" else partial(_file_members, read)
 
     def _find_directory(self, spec: ContentSpec, path: str) -> Source:
-        """Return digest and function of a directory that was sent: a list of its members, and its files by path."""
+        """Return the digest of a directory as an archive, and the function that yields its members.
+
+        The controller has sent a list of the members, and each file by its path.
+        """
         if path.startswith(self._beneath):
             return super()._find_directory(spec, path)
         listed = json.loads(self._content(spec, f"{path}/"))
@@ -198,7 +207,10 @@ def open_trusted(path: str, trust: CodeTrust) -> io.FileIO:
 
 
 def _open_verified(path: str, digest: str) -> BinaryIO:
-    """Open an archive for random access, so compare its SHA-256 first. Raise ``OSError``, ``ResourceError``."""
+    """Open an archive after comparing its SHA-256 with the planned ``digest``. Raise ``OSError``, ``ResourceError``.
+
+    An archive is read in any order, so that a comparison at its end, as by ``VerifiedFile``, is not possible.
+    """
     file = open_regular(path)
     if _checked_digest(file, path) != digest:
         file.close()
@@ -214,7 +226,7 @@ def _digest(path: str, trust: CodeTrust) -> str:
 
 
 def _checked_digest(file: io.FileIO, path: str) -> str:
-    """Return the SHA-256 of an open file. Raise ``ResourceError`` above ``LARGEST``, also if it grows meanwhile."""
+    """Return the SHA-256 of an open file. Raise ``ResourceError`` if it is, or becomes, larger than ``LARGEST``."""
     is_small = os.fstat(file.fileno()).st_size <= LARGEST
     if is_small and (digest := reading.sha256_of(reading.parts_of(file), LARGEST)):
         return digest

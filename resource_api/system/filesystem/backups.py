@@ -228,14 +228,15 @@ class BackupStore(AbstractContextManager["BackupStore"]):
 
 
 def within_bounds(backups: Sequence[Backup], time_now: float) -> list[Backup]:
-    """Return the newest backups within the limits of a directory; both lists have the oldest first.
+    """Return the newest backups within the limits of a directory (size, number, age); the others are to be removed.
 
-    By its time, a backup counts as no older than those before it: a machine may begin in 1970 and set its clock later.
+    Both lists have the oldest first, whatever their times: a machine may begin in 1970 and set its clock later. A
+    backup therefore has at least the time of those before it, and at most ``time_now``.
     """
     contents: set[str] = set()
     size = 0
     newest: list[Backup] = []
-    times = list(accumulate((min(backup.time, time_now) for backup in backups), max))
+    times = list(accumulate((min(backup.time, time_now) for backup in backups), max))  # each the latest so far
     for backup, moment in zip(reversed(backups), reversed(times), strict=True):
         size += 0 if backup.sha256 in contents else backup.size
         contents.add(backup.sha256)
@@ -256,7 +257,10 @@ def _opener(path: str, flags: int) -> int:
 
 
 def _verified(stream: BinaryIO | RawIOBase, digest: str, size: int, message: str) -> Iterator[bytes]:
-    """Yield the parts of a stream. Raise ``ResourceError`` with ``message`` if its size or SHA-256 is another."""
+    """Yield the parts of a stream to copy. At its end, raise ``ResourceError`` for another size or SHA-256.
+
+    ``message``: its text. The copy is discarded then.
+    """
     sha256 = hashlib.sha256()
     for part in reading.parts_of(stream):
         size -= len(part)

@@ -83,7 +83,10 @@ class CodeTrust:
             return file.read(), os.fstat(file.fileno())
 
     def who_can_change(self, path: str) -> str:
-        """Return why other users can change a file or tree of data, with advice, or "", also for an unreadable one."""
+        """Return why other users can change a file or tree of data, for a warning, or "".
+
+        An unreadable one needs no warning: its use fails.
+        """
         try:
             reason = self.check_tree(path, holds_code=False)
         except OSError:
@@ -96,9 +99,10 @@ class CodeTrust:
         return target.reason or self._check(target.path, os.lstat(target.path))
 
     def check_links(self, path: str, descriptor: int) -> str:
-        """Return why other users can change a link over which ``path`` was opened, or "", also without any link.
+        """Return why other users can change a link over which ``path`` was opened as ``descriptor``, or "".
 
-        ``descriptor``: the opened file, which only root may be able to read without the link. Raise ``OSError``.
+        By such a link they could have root publish a file that only root can read. Without any link there is no reason
+        to check. Raise ``OSError``.
         """
         opened = os.readlink(f"/proc/self/fd/{descriptor}")
         if opened == os.path.abspath(path):
@@ -139,11 +143,11 @@ class CodeTrust:
         return ""
 
     def _follow(self, path: str, *, holds_code: bool = False) -> _Target:
-        """Follow ``path`` from the root and check each directory and link on the way, but not the target itself.
+        """Follow ``path`` from the root; return its target and the first reason why others can change the way to it.
 
-        The kernel's own way along links is repeated name by name, as each of them may be another user's. The first
-        reason counts. ``holds_code``: the last directory contains the code itself, and must not be sticky. Raise
-        ``OSError``.
+        The kernel's own way along links is repeated name by name, as each directory and link may be another user's. The
+        target itself is not checked. ``holds_code``: the last directory contains the code itself, and must not be
+        sticky. Raise ``OSError``.
         """
         here, reason, links = "/", "", 0
         todo = _names(path if path.startswith("/") else f"{os.getcwd()}/{path}")
@@ -168,9 +172,10 @@ class CodeTrust:
         return _Target(here, "" if self._is_exempt(here) else reason)
 
     def _check_alias(self, path: str) -> str:
-        """Return why a path by which the user named a directory above ``path`` may lead elsewhere, or "".
+        """Return why the user's own path to a directory above ``path`` may lead elsewhere, or "".
 
-        Code has its real path, but other users could change a link in the named one. A checked alias is forgotten.
+        ``path`` is without links, but other users could change a link in the user's path, the alias. Each alias is
+        checked once, and then removed.
         """
         for directory, alias in list(self._aliases.items()):
             if not path.startswith(f"{directory}/"):
@@ -188,7 +193,10 @@ class CodeTrust:
         return any(f"{path}/".startswith(directory) for directory in self._exempt)
 
     def _status(self, path: str, *, last: bool = False) -> os.stat_result:
-        """Return the status of a directory or link on a path, cached unless ``last``: then perhaps that of a file."""
+        """Return the status of a name on a path, cached for directories and links, which many paths share.
+
+        ``last``: the name is the last of the path, perhaps a file, and is not cached.
+        """
         if (status := self._statuses.get(path)) is None:
             status = os.lstat(path)
             if not last:

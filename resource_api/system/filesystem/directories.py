@@ -34,7 +34,10 @@ OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def everybody_can_read(path: str) -> bool:
-    """Return whether everybody can read a file, by its mode and those above, to warn of secrets; False on an error."""
+    """Return whether everybody can read a file, to warn of secrets in it: its mode and those of all directories above.
+
+    False if a mode cannot be read.
+    """
     try:
         path = os.path.realpath(path)
         if not os.stat(path).st_mode & stat.S_IROTH:
@@ -194,7 +197,7 @@ class Directories(AbstractContextManager["Directories"]):
         the root, as the open directory may have been moved.
         """
         here, links = self._root(), 0
-        todo = path.split("/")[::-1]
+        todo = path.split("/")[::-1]  # the next name is the last one
         while todo:
             name = todo.pop()
             if name in {"", "."}:
@@ -229,19 +232,23 @@ class Directories(AbstractContextManager["Directories"]):
         """Return the directory ``name`` in the open ``here``. Raise ``NotADirectoryError`` for a link (``_walk``)."""
         path = here.beneath(name)
         directory = self._open.get(path)
-        if directory is None or directory.path != path:  # the latter was asked for through a link
+        if directory is None or directory.path != path:  # the latter was reached by a link, to be checked by ``_walk``
             directory = self._open[path] = _directory(os.open(name, _PATH, dir_fd=here.fd), path, here)
         return directory
 
 
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
-    """Return an open directory, with whether others can change its entries; ``parent`` is None for the root."""
+    """Return an open directory, and whether other users can exchange its entries (``Directory`` explains the fields).
+
+    That depends on its owner and mode, and on its ``parent``, None for the root.
+    """
     status = os.fstat(fd)
     is_ours = status.st_uid in {*ROOT, os.geteuid()}
     trusted = is_ours and not status.st_mode & OTHERS_WRITE
     if trusted and parent is not None and not parent.trusted:
         # In a trusted user's sticky directory such as /tmp, other users cannot rename trusted users' files.
         trusted = parent.sticky
+    # It protects entries only if others cannot rename the directory itself.
     sticky = is_ours and bool(status.st_mode & stat.S_ISVTX) and (parent is None or parent.trusted or parent.sticky)
     return Directory(fd, path, status.st_dev, trusted, sticky)
 

@@ -37,7 +37,10 @@ class _Version(NamedTuple):
 
 
 def read_content(path: str) -> bytes | None:
-    """Return a file's content, up to 16 MiB, or None. Raise ``OSError`` for a special file or another user's link."""
+    """Return a file's content, up to 16 MiB, or None if it is missing.
+
+    Raise ``OSError`` for a special file or another user's link.
+    """
     try:
         return _read_version(path).content
     except (FileNotFoundError, NotADirectoryError):
@@ -153,7 +156,10 @@ class Lines:
             self._lines[-1] = _without_end(self._lines[-1])
 
     def delete(self, numbers: Iterable[int]) -> None:
-        """Delete the lines with these numbers in one pass; a file without a final line end has none afterwards."""
+        """Delete the lines with these numbers in one pass.
+
+        If the last line is deleted and has no line end, the new last line loses its own: the file still ends without.
+        """
         removed = set(numbers)
         shortens = len(self) - 1 in removed and not self._lines[-1].endswith(b"\n")
         self._lines = [line for number, line in enumerate(self._lines) if number not in removed]

@@ -77,7 +77,8 @@ class TemporaryNames:
 def discard(fd: int, name: str) -> None:
     """Remove a temporary file from the open directory ``fd``; one that cannot be removed is left to the next batch.
 
-    A temporary directory is removed with the new directory in it, which has the same name and is empty.
+    A temporary directory of ``make_directory`` may contain the new directory, which has the same name and is empty: it
+    is removed too.
     """
     with suppress(OSError):
         try:
@@ -114,7 +115,7 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:
+    except OSError:  # a process of another user
         return True
     return True
 
@@ -166,7 +167,10 @@ class PendingFlush:
         self._changed: dict[str, None] = {}
 
     def file(self, fd: int, directory: Directory) -> None:
-        """Flush an open file in ``directory`` now, or after ``FEW`` files its filesystem later, faster for many."""
+        """Flush an open file in ``directory`` now; from more than ``FEW`` files on, leave it to ``flush_files``.
+
+        That flushes the whole filesystem once, which is faster for many files.
+        """
         self._files += 1
         if self._files <= FEW:
             os.fsync(fd)
@@ -178,7 +182,7 @@ class PendingFlush:
         self._changed[path] = None
 
     def flush_files(self) -> None:
-        """Make the files durable that ``file`` has not flushed itself, by one flush of each filesystem."""
+        """Make the files durable that ``file`` has left to this: flush each of their filesystems once."""
         filesystems, self._filesystems, self._files = self._filesystems, {}, 0
         try:
             for fd in filesystems.values():
@@ -188,7 +192,10 @@ class PendingFlush:
                 os.close(fd)
 
     def flush_directories(self) -> None:
-        """Flush each changed directory once, or its filesystem when there are many: only then are names durable."""
+        """Flush each changed directory, so that new names and removals are durable.
+
+        For more than ``FEW`` directories flush each of their filesystems once, which is faster.
+        """
         changed, self._changed = self._changed, {}
         flushed: set[int] = set()
         for path in changed:
@@ -228,7 +235,10 @@ def describe_error(error: Exception, path: str) -> str:
 
 
 def _encryption_fault(error: OSError) -> str | None:
-    """Return the fault of an encrypted connection in our words, or None: the library's text has names of sources."""
+    """Return the fault of an encrypted connection as a text, or None for another error.
+
+    The library's own text has numbers and lines of its source: ``[SSL: …] … (_ssl.c:1006)``.
+    """
     if message := getattr(error, "verify_message", ""):
         return f"its certificate is not valid: {message}"
     if isinstance(reason := getattr(error, "reason", None), str) and hasattr(error, "library"):
@@ -274,7 +284,10 @@ def _write_output(target: str, content: bytes, mode: int) -> None:
 
 
 def write_new(path: str, content: bytes, mode: int | None = None) -> None:
-    """Write a new file durably, never over an existing one, without ``mode`` by the umask. Raise ``OSError``."""
+    """Write a new file durably. Raise ``OSError``: ``FileExistsError`` for an existing one, which is not replaced.
+
+    ``mode``: its mode exactly; None: 0666 without the bits of the umask.
+    """
     with Directories() as directories:
         directory, name = directories.place(canonical_path(os.path.abspath(path)))
         with opened(name, _CREATE_FLAGS, directory.fd, 0o666 if mode is None else mode) as file:
@@ -429,7 +442,7 @@ class Batch(AbstractContextManager["Batch"]):
 
         ``directory`` is its final place, whose default ACL and group count. After an error it is removed again.
         """
-        # Without a declared mode, no later run would correct the narrow mode after a crash.
+        # Narrow until its owner is set. Without declared permissions no later run would widen it after a crash here.
         os.mkdir(name, DIRECTORY_MODE if should == Permissions() else 0o700, dir_fd=parent)
         try:
             with opened(name, DIRECTORY_FLAGS, parent) as fd:
@@ -490,7 +503,7 @@ class Batch(AbstractContextManager["Batch"]):
             should = Permissions(mode, uid, gid)
             if not directory.trusted:
                 _check_not_planted(present, should, path)
-            change_permissions(fd, present, should, clear=should.end_attributes(present.st_uid))
+            change_permissions(fd, present, should, clear=should.drop_attributes(present.st_uid))
             self._pending.file(fd, directory)
 
     def edit_attributes(
@@ -518,8 +531,8 @@ class Batch(AbstractContextManager["Batch"]):
                 self._flush_attributes(fd, status, directory)
 
     def _flush_attributes(self, fd: int, status: os.stat_result, directory: Directory) -> None:
-        """Make extended attributes durable with the file, or with its directory for one that cannot be opened."""
-        with suppress(PermissionError):
+        """Make extended attributes durable: flush the file, or its directory if the file cannot be opened."""
+        with suppress(PermissionError):  # of a file that the caller may not read
             if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                 with opened(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) as file:
                     self._pending.file(file, directory)
@@ -621,9 +634,9 @@ def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -
 
 
 def _check_not_moved(status: os.stat_result, path: str) -> None:
-    """Raise ``PermissionError`` if other users may have put the file at ``path`` to get permissions for it.
+    """Raise ``PermissionError`` if other users may have put the file at ``path`` to get access by its new attributes.
 
-    It has other hard links, or belongs to root or the caller, so that they can only have moved it.
+    They may have moved a file of root or the caller there, which they cannot read, or have given it a further link.
     """
     if (stat.S_ISREG(status.st_mode) and status.st_nlink > 1) or status.st_uid in {*ROOT, os.geteuid()}:
         reason = "other users can write to a directory on its path and may have moved another file here"
@@ -643,7 +656,10 @@ def _naming_a_mount_point(path: str) -> Iterator[None]:
 
 
 def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result | None:
-    """Return the status of the regular file to replace, None for a link or none. Raise ``OSError`` for another kind."""
+    """Return the status of the regular file to replace, whose permissions may be kept, or None for a link or no file.
+
+    Raise ``OSError`` for another kind, which is not replaced.
+    """
     try:
         old = os.lstat(name, dir_fd=directory.fd)
     except FileNotFoundError:

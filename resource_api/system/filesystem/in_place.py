@@ -60,9 +60,9 @@ def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str,
 
 
 def locked_path(path: str, *, removed: bool = False) -> str:
-    """Return ``path`` or its directory where an attribute of chattr(1) forbids writing it, or an empty text.
+    """Return the path that chattr(1) has locked against a change of ``path``, for an explanation, or an empty text.
 
-    In a directory with such an attribute no file is created or, if it is to be ``removed``, removed.
+    It is ``path`` itself or its directory, in which no file can be created and, for a file to be ``removed``, removed.
     """
     if _is_locked(path):
         return path
@@ -109,7 +109,7 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
         if should.mode is None and present.st_mode & 0o6000:  # granted to the old content
             should = should._replace(mode=stat.S_IMODE(present.st_mode) & 0o1777)
         before = os.pread(fd, present.st_size, 0)
-        change_permissions(fd, present, should, clear=should.end_attributes(present.st_uid))
+        change_permissions(fd, present, should, clear=should.drop_attributes(present.st_uid))
         try:
             # A kill between the two calls leaves blank lines at the end, and nothing of the old content.
             write_all(fd, content.ljust(len(before), b"\n"))

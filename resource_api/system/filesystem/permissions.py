@@ -50,19 +50,20 @@ class Permissions(NamedTuple):
         """Owner and group as arguments of chown(2)."""
         return -1 if self.uid is None else self.uid, -1 if self.gid is None else self.gid
 
-    def end_attributes(self, owner: int) -> bool:
-        """Return whether these permissions remove the ACL and extended attributes of a file of ``owner``.
+    def drop_attributes(self, owner: int) -> bool:
+        """Return whether to remove the ACL and extended attributes of a file of ``owner`` with its old permissions.
 
-        They do if the owner changes, or if both owner and mode are set, which then are the whole permissions.
+        They are removed if the owner changes, or if owner and mode are set, which then are the whole permissions.
         """
         return self.uid is not None and (self.mode is not None or self.uid != owner)
 
 
 def gives_away(should: Permissions, status: os.stat_result) -> bool:
-    """Return whether a file of root or the caller gets another owner or group or more rights, or another's a new owner.
+    """Return whether to set these permissions is unsafe where another user may have put the file.
 
-    That is unsafe where another user may have put the file: it may be a file that the user can move, but not read. Nor
-    must the user's content be executed with the rights of root, by a set-id bit on a file that is taken over.
+    A file of root or the caller must not get another owner or group, or more rights: the user may have moved one here
+    that the user cannot read. A file of the user must not get a set-id bit with a new owner, as its content would be
+    executed with the new owner's rights, and must not be given to a third user.
     """
     trusted = {*ROOT, os.geteuid()}
     if status.st_uid not in trusted:
@@ -78,10 +79,10 @@ def _is_taken_over(should: Permissions, status: os.stat_result) -> bool:
 
 
 def _without_planted_rights(should: Permissions, status: os.stat_result) -> tuple[Permissions, int]:
-    """Return the permissions to set and the mode to begin with, for a file with this status.
+    """Return the permissions to set and the present mode, without rights that an untrusted former owner has granted.
 
-    Where root or the caller takes over a file, its former owner, another user, must not have given rights to others:
-    the group is ours, and others cannot write.
+    When root or the caller takes over a file, the group that is not declared is the caller's, and only the owner can
+    write.
     """
     mode = stat.S_IMODE(status.st_mode)
     if not _is_taken_over(should, status):
@@ -141,7 +142,10 @@ def change_link_owner(directory: int, name: str, should: Permissions) -> None:
 
 
 def set_directory_permissions(fd: int, should: Permissions, parent: int) -> None:
-    """Set the permissions of a new directory for ``parent``: by default 0755, with the system's set-group-ID."""
+    """Set the permissions of a new directory, whose final place is in the open ``parent``.
+
+    The mode is by default 0755, with the set-group-ID bit that the system has given it.
+    """
     created = os.fstat(fd)
     mode = DIRECTORY_MODE | created.st_mode & stat.S_ISGID if should.mode is None else should.mode
     should = should._replace(mode=mode, gid=_inherited_group(should, parent))
@@ -152,9 +156,9 @@ def set_new_permissions(fd: int, old: os.stat_result | None, should: Permissions
     """Set the permissions of a new file (mode 0600) that will replace the ``old`` one, if there is one.
 
     The old file is ``name`` in the open ``directory``. Permissions of None are copied from it, also its ACL and
-    extended attributes unless they end, but not set-id bits: they were granted to the old content. The order is owner,
-    ACL (with the new mode in it), mode: a mode before the ACL would give the group permissions that the ACL denies.
-    Raise ``OSError``: EAGAIN if the old file is replaced meanwhile.
+    extended attributes unless they are dropped, but not set-id bits: they were granted to the old content. The order is
+    owner, ACL (with the new mode in it), mode: a mode before the ACL would give the group permissions that the ACL
+    denies. Raise ``OSError``: EAGAIN if the old file is replaced meanwhile.
     """
     if old is None:
         _set_owner(fd, Permissions(None, should.uid, _inherited_group(should, directory)))
@@ -162,7 +166,7 @@ def set_new_permissions(fd: int, old: os.stat_result | None, should: Permissions
             _clear_attributes(fd)
         os.fchmod(fd, FILE_MODE if should.mode is None else should.mode)
         return
-    ended = should.end_attributes(old.st_uid)
+    dropped = should.drop_attributes(old.st_uid)
     (mode, uid, gid), initial_mode = _without_planted_rights(should, old)
     with opened(name, PATH_FLAGS, directory) as source:
         if not os.path.samestat(os.fstat(source), old):
@@ -171,11 +175,11 @@ def set_new_permissions(fd: int, old: os.stat_result | None, should: Permissions
         names = attributes(path)
         if mode is None:
             mode = initial_mode & 0o1777
-            mode = _mode_without_acl(mode, os.getxattr(path, ACL)) if ended and ACL in names else mode
+            mode = _mode_without_acl(mode, os.getxattr(path, ACL)) if dropped and ACL in names else mode
         _set_owner(fd, Permissions(None, old.st_uid if uid is None else uid, old.st_gid if gid is None else gid))
-        if ended or ACL not in names:  # remove the ACL from the default ACL of the directory
+        if dropped or ACL not in names:  # remove the ACL from the default ACL of the directory
             _clear_attributes(fd)
-        if not ended:
+        if not dropped:
             _copy_attributes(path, names, fd, mode)
     os.fchmod(fd, mode)
 
@@ -200,14 +204,16 @@ def _inherited_group(should: Permissions, parent: int) -> int | None:
 
 
 def _may_inherit(fd: int, should: Permissions, parent: int) -> bool:
-    """Return whether a new file may keep the ACL that it has from the default ACL of the open directory ``parent``.
+    """Return whether a new file may keep the ACL that it got from the default ACL of the open directory ``parent``.
 
-    It may not if owner and mode are set, which are then all its permissions, nor in an untrusted user's directory,
-    whose ACL would grant access to that user.
+    Otherwise the caller removes it: if owner and mode are declared, they are all its permissions, and in a directory of
+    an untrusted user the ACL would grant access to that user.
     """
     if should.uid is not None and should.mode is not None:
         return False
-    return ACL not in attributes(fd) or os.fstat(parent).st_uid in {*ROOT, os.geteuid(), should.uid}
+    if ACL not in attributes(fd):  # it got none
+        return True
+    return os.fstat(parent).st_uid in {*ROOT, os.geteuid(), should.uid}
 
 
 def _replaced(name: str) -> OSError:
@@ -215,7 +221,10 @@ def _replaced(name: str) -> OSError:
 
 
 def _copy_attributes(source: str, names: Sequence[str], fd: int, mode: int) -> None:
-    """Copy extended attributes from a file to its successor, but for certificates; the ACL gets the new ``mode``."""
+    """Copy extended attributes from a file to its successor, whose ACL gets the new ``mode``.
+
+    Those that certify the old content are left out.
+    """
     for name in names:
         if name not in _CERTIFYING:
             value = os.getxattr(source, name)
@@ -223,7 +232,10 @@ def _copy_attributes(source: str, names: Sequence[str], fd: int, mode: int) -> N
 
 
 def _clear_attributes(fd: int) -> None:
-    """Remove ACLs, users' attributes and file capabilities; labels of the system stay."""
+    """Remove the extended attributes that may grant rights or are a user's: ACLs, file capabilities and ``user.*``.
+
+    Labels of the system stay.
+    """
     for name in attributes(fd):
         if name in _CLEARED or name.startswith("user."):
             os.removexattr(fd, name)
@@ -261,7 +273,10 @@ def _mode_without_acl(mode: int, acl: bytes) -> int:
 
 
 def _acl_with_mode(acl: bytes, mode: int) -> bytes:
-    """Return the extended attribute of an ACL with the entries that chmod(2) to ``mode`` would change in it."""
+    """Return the extended attribute of an ACL with the entries that chmod(2) to ``mode`` would change in it.
+
+    It is set on a new file before its mode, which would give the group permissions that the ACL denies.
+    """
     bits = {_USER: mode >> 6 & 7, _MASK: mode >> 3 & 7, _OTHER: mode & 7}
     entries = _ENTRY.iter_unpack(acl[_HEADER:])
     return acl[:_HEADER] + b"".join(_ENTRY.pack(tag, bits.get(tag, old), id_) for tag, old, id_ in entries)
@@ -309,7 +324,10 @@ def group_name(gid: int) -> str:
 
 
 def owner_number(owner: object) -> int | None:
-    """Return the number of an owner declared as number or digits, or None for a name, as digits beyond the largest."""
+    """Return the number of an owner that is declared as number or digits, or None for a name.
+
+    Digits of a number that no owner can have are a name.
+    """
     if isinstance(owner, str):
         is_short = owner.isascii() and owner.isdecimal() and len(owner) <= _LONGEST_NUMBER
         return number if is_short and (number := int(owner)) <= _LARGEST_NUMBER else None

@@ -228,7 +228,11 @@ def _members(archive: Archive, options: UnpackOptions) -> Iterator[Member]:
 
 
 def _state(member: Member, options: UnpackOptions) -> MemberState:
-    """Return the state that a member has on disk after unpacking; the content of a file is read for its digest."""
+    """Return the state that a member has on disk after unpacking; the content of a file is read for its digest.
+
+    The mode of ``options``, if any, is that of all files; directories and executable files can be searched or executed
+    by those who can read them.
+    """
     mode = member.mode
     if options.mode is not None and member.kind != "link":
         executable = member.kind == "directory" or member.mode & 0o100
@@ -260,10 +264,11 @@ def _check_conflicts(
 def _conflict(
     directories: Directories, path: str, name: str, state: MemberState, before: UnpackRecord, *, force: bool
 ) -> str:
-    """Return why the file in the place of a member must stay, or "": an equal one, and with ``force`` any, may go.
+    """Return why a member must not replace the file in its place, or "".
 
-    ``name`` and ``state`` are the member's, ``before`` the record of the earlier archive, whose members may go too. A
-    directory goes only with nothing but such members in it, even with ``force``.
+    It may replace an equal file, a member of the earlier archive (of the record ``before``), and with ``force`` any
+    file. It may replace a directory only if that was made for the earlier archive and has nothing else in it.
+    ``name`` and ``state`` are the member's.
     """
     status = _stat(directories, path, name)
     kind = _kind(status)
@@ -339,7 +344,10 @@ def _write_member(batch: files.Batch, path: str, member: Member, record: UnpackR
 
 
 def _as_unpacked(directories: Directories, path: str, name: str, record: UnpackRecord) -> bool:
-    """Return whether a member is on disk as in ``record``, but for the permissions of a directory that is not ours."""
+    """Return whether a member is on disk as in ``record``, so that it need not be written.
+
+    Of a directory that was there before, the permissions are not compared: it keeps them.
+    """
     state, status = record.members[name], _stat(directories, path, name)
     if status is None or _kind(status) != state.kind:
         return False
@@ -368,7 +376,10 @@ def _kind(status: os.stat_result | None) -> str:
 
 
 def _has_content(directories: Directories, path: str, name: str, status: os.stat_result, state: MemberState) -> bool:
-    """Return whether a file or link is as ``state``; no more is read than its size, as it may be endless."""
+    """Return whether a file or link has the content of ``state``, by its digest or target.
+
+    No more is read than the recorded size, as the file may be endless; -1: the size is unknown.
+    """
     directory, last = directories.place(_member_path(path, name))
     if stat.S_ISLNK(status.st_mode):
         return os.readlink(last, dir_fd=directory.fd) == state.content
