@@ -59,7 +59,10 @@ class DeadlineHandler(HTTPSHandler, HTTPHandler):
         self._response_class = cast("type[HTTPResponse]", partial(DeadlineResponse, end=end, pause=pause))
 
     def do_open(self, http_class: Any, req: Request, **options: Any) -> HTTPResponse:
-        """Open a URL by ``http_class``, whose answers end at the deadline. Raise ``OSError``, ``HTTPException``."""
+        """Open a URL with connections of ``http_class`` that make answers with the deadline.
+
+        ``urllib`` calls this for each request, also after a redirect. Raise ``OSError``, ``HTTPException``.
+        """
 
         def connection(*arguments: Any, **keywords: Any) -> Any:
             """Return a connection whose answers are of the class with the deadline."""

@@ -210,11 +210,12 @@ class Log:
         return {**bound_fields.get(), **event}
 
     def mask_secrets(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Make the fields of an event plain data, and mask secrets in all of it; a processor of structlog."""
+        """Make the further fields of an event plain data, and mask secrets in all of it; a processor of structlog."""
         if not self.terse:
             data = {key: plain(value) for key, value in event.items() if key not in _OWN}
             event.update(_masked_data(data, self.mask) if self.mask else data)
-        # They are searched together, because secrets are rare; ``longest`` is 0 without any.
+        # Both are searched together, because secrets are rare: ``mask`` returns the same object if none is in it.
+        # ``longest`` is 0 without any secrets.
         if self.mask.longest and (both := f"{event['subject']}\n{event['event']}") is not self.mask(both):
             event["subject"], event["event"] = self.mask(event["subject"]), self.mask(event["event"])
         return event
@@ -233,7 +234,7 @@ class ForwardedLog(Log):
         self._send = send
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Send an event with the bound fields, its secrets masked."""
+        """Send an event with the bound fields and masked secrets, by the processors that a logger would call first."""
         event: EventDict = {"level": level, "subject": subject, "event": text, **fields}
         for processor in (self.add_context, self.mask_secrets):
             event = processor(None, level, event)
@@ -253,11 +254,14 @@ class EmbeddedLog(Log):
         self._loggers: dict[str, Any] = {}
 
     def enabled(self, level: str, resource_type: str = "") -> bool:
-        """Return whether the logger of the embedding program, structlog's or Python's, shows a level for a type."""
+        """Return whether the logger of the embedding program, structlog's or Python's, shows a level for a type.
+
+        Other lines are not built at all.
+        """
         if self.level == "off":
             return False
         if structlog := _configured_structlog():
-            # A filtering logger of structlog; any other kind shows all. Neither has the level notice.
+            # Only a filtering logger of structlog has this method; others show all levels. None has the level notice.
             enabled = getattr(structlog.get_logger(_name(resource_type)).bind(), "is_enabled_for", None)
             return enabled is None or bool(enabled(LEVELS["info" if level == "notice" else level]))
         if (logger := self._loggers.get(resource_type)) is None:
@@ -416,17 +420,19 @@ class LineSplitter:
     """
 
     def __init__(self, mask: Mask | None = None, *, keep_ends: bool = False) -> None:
-        """Start at the beginning of a line; ``mask``: secrets that are not cut; ``keep_ends``: keep line ends."""
+        """Start at the beginning of a line.
+
+        A line that is too long is cut outside the secrets of ``mask``. With ``keep_ends`` the lines keep their ends.
+        """
         self._end = "\n" if keep_ends else ""
         self.size = 0
         self._mask = mask or Mask()
         self._pending: list[bytes] = []
 
     def feed(self, chunk: bytes, limit: int | None = None) -> list[str]:
-        """Return the lines that ``chunk`` completes, without the unfinished one at its end.
+        """Return the lines that ``chunk`` completes; the unfinished line at its end is continued by the next chunk.
 
-        The next chunk continues that. Once it is longer than ``limit`` bytes, it is returned too, as far as it is no
-        secret.
+        Once an unfinished line is longer than ``limit`` bytes, its beginning is returned too, to bound the memory.
         """
         head, newline, tail = chunk.rpartition(b"\n")
         lines = []
@@ -439,7 +445,10 @@ class LineSplitter:
         return lines + self._cut() if limit is not None and self.size > limit + self._mask.longest else lines
 
     def _cut(self) -> list[str]:
-        """Cut off and return the beginning of a line that is too long; the rest is as long as the longest secret."""
+        """Cut off and return the beginning of a line that is too long.
+
+        The rest, as long as the longest secret, stays pending: the next chunk may complete a secret in it.
+        """
         text = decode(b"".join(self._pending))
         end = self._mask.boundary(text, max(0, len(text) - self._mask.longest))
         self._pending = [text[end:].encode("utf-8", "surrogateescape")]

@@ -63,7 +63,7 @@ def protected() -> Iterator[None]:
     Inside ``shared`` only the standard descriptors are restored: a call in another thread may use the rest.
     """
     while _before_code:
-        _before_code.pop()()  # once
+        _before_code.pop()()  # functions that another module wants called once, see ``before_provider_code``
     pid = os.getpid()
     before, copies = (None, _shared_copies) if _shared_copies else (_process_state(), _copy_descriptors())
     try:
@@ -182,7 +182,10 @@ def replace_descriptor(number: int, descriptor: int) -> None:
 
 
 def _restore_descriptors(copies: list[tuple[int, int]]) -> None:
-    """Open the standard descriptors again that provider code has replaced, unless lastingly, as the output filter."""
+    """Open the standard descriptors again that provider code has closed or replaced.
+
+    A lasting replacement (``replace_descriptor``), as by the filter of the output, stays.
+    """
     for number, copy in copies:
         source = _replacements.get(number, copy)
         if _file_identity(number) != _file_identity(source):
@@ -266,9 +269,9 @@ _GRACE: Final = 4.0
 def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]:
     """Return a context that raises ``ResourceError`` inside, four seconds after ``deadline`` of ``time.monotonic``.
 
-    The message names the ``declared`` time limit in seconds. Programs and workers have their own, earlier limits. In
-    the main thread an alarm also ends a regular expression, unless the embedding program uses the alarm itself; in
-    other threads only Python code is ended.
+    The message names the ``declared`` time limit in seconds. Programs and workers have their own limits, which end
+    within the four seconds with a better message. In the main thread an alarm also ends a regular expression, unless
+    the embedding program uses the alarm itself; in other threads only Python code is ended.
     """
     seconds, message = max(0.0, deadline - time.monotonic()), f"timed out after {declared:g} s"
     is_main = threading.current_thread() is threading.main_thread()

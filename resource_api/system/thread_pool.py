@@ -86,7 +86,10 @@ class ThreadPool:
         return self._running < self._size
 
     def start(self, task: Callable[[], object]) -> None:
-        """Run ``task`` in a free thread, with this thread's context variables. Raise ``RuntimeError`` without any."""
+        """Run ``task`` in a free thread, with this thread's context variables.
+
+        Raise ``RuntimeError`` if the system refuses the first thread.
+        """
         if len(self._threads) < min(self._size, self._running + 1):
             self._add_thread()
         self._running += 1
@@ -165,8 +168,8 @@ class ThreadPool:
 
     def _check_grace_period(self) -> None:
         """Begin the grace period if a signal handler has requested it; drop results that are not needed any more."""
-        with suppress(Empty):
-            while self._results.get_nowait() is not None:
+        with suppress(Empty):  # there is no request
+            while self._results.get_nowait() is not None:  # None is the request
                 pass
             self._begin_grace_period()
 

@@ -80,6 +80,7 @@ def refuse() -> None:
     belong to the whole machine. The filter tests the machine that a call is for, then its number. Raise ``OSError``.
     """
     code: list[Instruction] = [(LOAD, 0, 0, MACHINE)]
+    # For each machine a block that refuses its calls with these numbers and allows all others.
     for machine, numbers in _MACHINES[os.uname().machine].items():
         calls = [step for number in numbers for step in ((EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE))]
         block = [(LOAD, 0, 0, NUMBER), (MASK, 0, 0, _PLAIN), *calls, (RETURN, 0, 0, ALLOW)]

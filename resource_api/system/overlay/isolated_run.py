@@ -52,14 +52,18 @@ class ProcessLimit:
     """
 
     def __init__(self) -> None:
-        """Open the settings that can limit processes, as long as this one runs: the new process table hides them."""
-        # Open until the end, so that a second look-up of the same setting finds the same inode.
+        """Open the setting and the control groups that can limit processes, before the new process table hides them."""
+        # By its inode ``enforce`` detects whether the table has a setting of its own. Open until the end, so that a
+        # second look-up of the same setting finds the same inode.
         self._pid_max = os.open(f"/proc/{_PID_MAX}", os.O_RDONLY)
         self._name = f"{_NAME}{os.getpid()}.{os.urandom(4).hex()}"
         self._parents = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in _directories()]
 
     def enforce(self) -> None:
-        """Enforce the limit, against fork bombs, in the table's first process with own mounts. Raise ``OSError``."""
+        """Limit the number of processes in the new table, against fork bombs, by the means that this machine has.
+
+        Call this in the first process of the table, with mounts of its own. Raise ``OSError`` if there are no means.
+        """
         if os.geteuid():
             _limit_user()
         elif os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino:  # a setting of this table alone
@@ -106,11 +110,14 @@ def _set_pid_max() -> None:
 
 
 def _directories() -> Iterator[str]:
-    """Yield the control groups in which a group with a limit may be made: this process's, then those around it."""
+    """Yield the directories of control groups in which a group with a limit may be made.
+
+    They are that of this process's group, then those of the groups around it.
+    """
     with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
         lines = file.read().splitlines()
     for line in lines:
-        _, controllers, path = line.split(":", 2)
+        _, controllers, path = line.split(":", 2)  # "5:pids:/user", or in version 2 "0::/user"
         for base in _HIERARCHIES.get(controllers, ()):
             # A path outside the control group namespace begins with /.. and is not visible.
             parts = [] if path.startswith("/..") else path.strip("/").split("/")

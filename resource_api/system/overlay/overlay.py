@@ -86,11 +86,11 @@ class MountedTree(NamedTuple):
 
 
 def mounts() -> Sequence[MountedTree]:
-    """Return the mounts of the machine, outer ones first, as they must be covered. Raise ``OSError``."""
+    """Return the visible mounts of the machine in the order to cover them: outer ones first. Raise ``OSError``."""
     table = [
         MountedTree(path, kind, sum({_FLAGS.get(word, 0) for word in words})) for path, _, kind, words in trees.mounts()
     ]
-    # The root of chroot(2) need not be a mount.
+    # The last mount at a path hides the others. The root of chroot(2) need not be a mount.
     by_path = {"/": MountedTree("/", "", 0), **{mount.path: mount for mount in table}}
     return [by_path[path] for path in sorted(by_path)]
 
@@ -125,9 +125,10 @@ def cover_as_user(table: Sequence[MountedTree]) -> None:
     by_path = {covered.path: covered for covered in table}
     home_and_working = filter(os.path.isdir, (os.getcwd(), os.path.expanduser("~")))
     tops = (*by_path, *_OF_EVERYBODY, *map(_where_to_cover, home_and_working))
+    #: The directories to make anew: they contain a mount, or a directory that gets an overlay of its own.
     divided = {parent for top in tops for parent in _parents(top)} - {*REPLACED}
     bind(ROOT, ROOT)  # a root must be a mount
-    waiting = [("/", by_path["/"])]
+    waiting = [("/", by_path["/"])]  # each with the mount that it is in
     while waiting:
         directory, on = waiting.pop()
         with suppress(PermissionError), os.scandir(directory) as entries:
@@ -149,9 +150,9 @@ def _parents(path: str) -> list[str]:
 def _where_to_cover(path: str) -> str:
     """Return the directory that needs its own overlay, so that the user can write in ``path`` or beneath.
 
-    A user's overlay copies each directory between its root and a change, so all of them must belong to the user: it is
-    the directory right above the first one of the user. The directories above it are divided: made anew, with their
-    members covered one by one. If the user can write in one of these, it is ``/``, which needs none.
+    A user's overlay copies each directory between its root and a change, so all of them must belong to the user. The
+    result is therefore the directory right above the first one of the user: ``/home`` for ``/home/ann/src``. Those
+    above it are divided, see ``cover_as_user``. If the user can write in one of these, it is ``/``, which needs none.
     """
     steps = [*_parents(path), path]
     first = next((number for number, step in enumerate(steps) if os.stat(step).st_uid == os.geteuid()), len(steps))
@@ -179,9 +180,10 @@ def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
 
 
 def _cover(path: str, on: MountedTree, options: str) -> None:
-    """Mount an overlay of ``path``, which is in the mount ``on``, with ``options``; read-only unless that is writable.
+    """Mount an overlay of ``path``, which is in the mount ``on``, with ``options``; read-only if the mount is.
 
-    Read-only file systems are covered too: otherwise the listener of a socket could be reached.
+    Read-only file systems are covered too: otherwise the listener of a socket could be reached. Where an overlay is
+    impossible, as of a file, ``path`` itself is visible there, read-only.
     """
     flags = on.flags | NO_DEVICES | (0 if on.writable else READ_ONLY)
     if os.path.isdir(path):
@@ -423,9 +425,10 @@ def describe_differing(paths: Sequence[str]) -> str:
 
 
 def digest(path: str) -> str:
-    """Return a digest of a file, or the target of a link; "" where it cannot be read or is too large.
+    """Return a digest of a file, to compare runs, or the target of a link; "" where it cannot be read or is too large.
 
-    That of a text is followed by a digest of its words in any order, for files to which several resources add lines.
+    The digest of a short text is followed by a space and the digest of its sorted words: ``in_any_order`` keeps only
+    that, for files to which more than one resource adds lines.
     """
     try:
         if os.path.islink(path):
@@ -438,8 +441,10 @@ def digest(path: str) -> str:
             content = _CRONTAB.sub(b"", file.read())
     except OSError:
         return ""
-    whole = _digest(content)
-    return whole if b"\0" in content else f"{whole} {_digest(b' '.join(sorted(content.translate(_SPACES).split())))}"
+    if b"\0" in content:
+        return _digest(content)
+    words = sorted(content.translate(_SPACES).split())
+    return f"{_digest(content)} {_digest(b' '.join(words))}"
 
 
 def _digest(content: bytes) -> str:
@@ -459,9 +464,10 @@ _KINDS: Final = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
 
 @contextmanager
 def stored(path: str) -> Iterator[int | None]:
-    """Yield a descriptor of a file to ``pack`` into, and unpack that into a directory after the ``with`` block.
+    """Yield a descriptor of a file to ``pack`` into; after the ``with`` block unpack it into the directory ``path``.
 
-    Yield None for an empty path. Raise ``UsageError`` for an unusable directory, and ``ResourceAPIError``.
+    So the user keeps the files that a rehearsal wrote. Yield None for an empty path. Raise ``UsageError`` for an
+    unusable directory, and ``ResourceAPIError``.
     """
     if not path:
         yield None
@@ -499,7 +505,10 @@ def _make_directory(path: str) -> int:
 
 
 def pack(layers: int, target: int) -> None:
-    """Write the files of the upper layers into the archive ``target``, except sockets, pipes and devices."""
+    """Write the files of the upper layers into the archive ``target``, except sockets, pipes and devices.
+
+    A deleted file is an empty one with the prefix ``.wh.``, as in the layers of container images.
+    """
     with open(target, "wb", closefd=False) as file, tarfile.open(fileobj=file, mode="w", format=_FORMAT) as archive:
         for path, written in sorted(read(layers).items()):
             directory, _, name = path.rpartition("/")

@@ -129,13 +129,12 @@ def open_stdin(invocation: Invocation) -> int:
 def above_standard_streams(fd: int) -> int:
     """Return ``fd``, or a duplicate above 2 if it is 0, 1 or 2: the child's own streams would take its place.
 
-    A new descriptor has such a number where this process runs with a standard stream closed. ``/dev/null`` is then
-    opened there, so that the next descriptor does not get it.
+    A new descriptor has such a number where this process runs with a standard stream closed.
     """
     if fd > _LAST_STANDARD_STREAM:
         return fd
     moved, null = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD_STREAM + 1), os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, fd)  # stays open: a descriptor that ``sh`` opens next would get the number
+    os.dup2(null, fd)  # it stays open there: a descriptor that ``sh`` opens next would get the number
     if null > _LAST_STANDARD_STREAM:
         os.close(null)
     return moved
@@ -205,9 +204,10 @@ def execute(
 
 
 def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
-    """Fork again: the calling process becomes the guardian of the new child, in which this returns its number.
+    """Fork again, so that a guardian can end the orphans of a program that crashes; return its number in the new child.
 
-    The guardian ends with ``parent``, adopts the orphans of the child, and stays in the child's session.
+    The calling process becomes the guardian: it ends with ``parent``, adopts the orphans of the child, stays in its
+    session, and calls ``guard`` with its number.
     """
     process_tree.end_with(parent)
     process_tree.adopt_orphans()

@@ -17,8 +17,9 @@ _callers: Final[list[tuple[int, int]]] = []
 def forbid(soft: int | None = None) -> None:
     """Forbid core dumps of this process, which would write secrets to the disk; only the first call counts.
 
-    ``soft`` is the caller's limit if this process has another one, as a worker whose run has forbidden them; None: the
-    present one. The memory becomes unreadable for other users, too. A program that it executes inherits only the limit.
+    ``soft`` is the limit of the caller, which programs get back (``restore_limit``); None: the present one. A worker
+    is given it, because its run has already forbidden core dumps. The memory becomes unreadable for other users, too. A
+    program that this process executes inherits only the limit.
     """
     if not _callers:
         before, hard = resource.getrlimit(resource.RLIMIT_CORE)

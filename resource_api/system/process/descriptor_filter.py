@@ -97,10 +97,10 @@ class DescriptorFilter:
             self._wait()
 
     def _wait(self) -> None:
-        """Wait for a limited time until the filter has passed on all output, which may be endless, or has ended."""
+        """Wait until the filter has passed on all output or has ended; for a limited time, as output may be endless."""
         until, pause = time.monotonic() + _PATIENCE, 0.00005
         reader = select.poll()
-        reader.register(self._written, 0)
+        reader.register(self._written, 0)  # reports only that no reader is left: the filter has ended
         while not reader.poll(0) and time.monotonic() < until:
             time.sleep(pause)
             pause *= 2
@@ -109,7 +109,10 @@ class DescriptorFilter:
                 return
 
     def _serve(self, output: int, secrets: int) -> NoReturn:
-        """Run the filter in the forked process and end that; another descriptor held open would delay its own end."""
+        """Run the filter in the forked process, then end this process.
+
+        It closes all other descriptors: the filter ends with the last writer of its pipe, and must be none itself.
+        """
         try:
             # In the background of the terminal, and in the session of the run: so no subreaper takes it for an orphan.
             os.setpgid(0, 0)

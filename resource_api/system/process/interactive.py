@@ -148,7 +148,7 @@ def _printed(program: subprocess.Popen[bytes], limit: int, end: float) -> bytes:
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """End a program that takes too long, and kill it after a grace period; its children are left to it."""
+    """End a program that takes too long, and kill it after a grace period. Its children get no signal from here."""
     program.terminate()
     try:
         program.wait(GRACE)

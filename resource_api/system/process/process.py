@@ -230,7 +230,10 @@ class Process(AbstractContextManager["Process"]):
         self.exit_code = self._child.wait()
 
     def _close_after_end(self) -> None:
-        """Unregister an ended program, note the error of its start, if any, and close its pipes."""
+        """Unregister an ended program, keep the error of its start, if any, and close its pipes.
+
+        It is counted in ``_ended``: see ``_scan``.
+        """
         global _ended  # noqa: PLW0603 - one registry per process, as children are
         with _LOCK:
             _running.discard(self)
@@ -371,6 +374,7 @@ def _in_lasting_thread(start: Callable[[], object]) -> object:
 def _lasting_thread(_pid: int) -> SimpleQueue[object]:
     """Return the queue of the thread that starts programs in this process: the kernel kills them when it ends.
 
+    There is one for each process, by the number ``_pid``: a forked child does not have the thread of its parent.
     It is a daemon: a ``ThreadPoolExecutor`` ends with the main thread, but an embedding program may go on.
     """
     tasks: SimpleQueue[object] = SimpleQueue()

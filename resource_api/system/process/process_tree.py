@@ -101,7 +101,7 @@ def adopting() -> Iterator[None]:
     """
     with _lock:
         if not _adopters:
-            _adopters.append(_is_subreaper())
+            _adopters.append(_is_subreaper())  # the setting to restore, before one entry for each block
             adopt_orphans()
         _adopters.append(1)
     try:

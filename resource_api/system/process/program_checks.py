@@ -98,7 +98,10 @@ def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
 
 
 def argument(name: str, value: object) -> str:
-    """Return an argument of the program ``name`` as text. Raise ``CommandError`` for a secret or another type."""
+    """Return an argument of the program ``name`` as text, from a text, bytes, a path or an integer.
+
+    Raise ``CommandError`` for another type, and for a secret, which other users would see in the list of processes.
+    """
     plain = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(plain, bytes):
         plain = plain.decode("utf-8", "surrogateescape")
