@@ -222,7 +222,10 @@ def _checked(name: str, path: str) -> str:
 
 
 def _read(path: str) -> BundleFile:
-    """Return a file to pack, at most a byte above the limit of ``collect``. Raise ``OSError`` for a link."""
+    """Return a file to pack. Raise ``OSError`` for a link.
+
+    At most a byte above the limit is read, by which ``collect`` notices that the file is too large.
+    """
     # Since it was listed it may have become a link, or a FIFO, at which an ordinary open would wait.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
         return BundleFile(file.read(LARGEST + 1), bool(os.fstat(file.fileno()).st_mode & stat.S_IXUSR))

@@ -236,7 +236,7 @@ class ThisMachine:
 
 
 def log_line(text: str) -> None:
-    """Write a line of the agent's log to standard error, past Python's buffer; a full or closed log is no error."""
+    """Write a line of the agent's log to standard error at once; a full or closed log must not end the agent."""
     if sys.stderr is not None:  # otherwise descriptor 2 is closed, or another file
         with suppress(OSError):
             os.write(2, f"{escape(text)}\n".encode())
@@ -249,7 +249,10 @@ def now() -> Moment:
 
 @contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Hold the lock of an agent's directory for one run. Raise ``StateLocked`` with the holder, ``StateError``."""
+    """Hold the lock of an agent's directory, so that only one run uses it at a time.
+
+    Raise ``StateLocked`` with the holder, ``StateError``.
+    """
     lock = Lock(f"{directory}/agent")
     try:
         with lock.held(0.0):

@@ -171,7 +171,7 @@ def _no_version(agent: Agent, error: ResourceAPIError | None) -> SourceVersion:
 
 
 def run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, object]:
-    """Return the fields of every record of an agent's run, before a version of the source is known."""
+    """Return the fields that every record of an agent's run has; those of the source's version are still empty."""
     return {
         "source": agent.source.text,
         "manifest": agent.manifest,
@@ -185,7 +185,10 @@ def run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict
 
 
 def _trust(error: Exception | None) -> str:
-    """Return the word in the status for the trust in a source's current version, after ``error`` or None."""
+    """Return the word for ``agent status`` whether a source's current version is trusted.
+
+    ``error``: the reason why it was not accepted, or None.
+    """
     if error is None:
         return "verified"
     return "untrusted" if isinstance(error, Untrusted) else "unreachable"

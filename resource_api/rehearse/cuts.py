@@ -263,9 +263,8 @@ def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, po
     """Apply, killed before change ``point`` (0: never), then apply again; return a document for ``survives_cuts``.
 
     Raise ``RehearsalError`` if a run that is not killed fails. ``layers``: the descriptor of the overlay's layers. The
-    document: ``changes``, the number of changes of files;
-    ``at``, the cut system call, or ""; ``subject``, the resource whose provider's call was cut; ``failed``, the
-    findings of the next run; ``contents``, all written files after it.
+    document: ``changes``, the number of changes of files; ``at``, the cut system call, or ""; ``subject``, the resource
+    whose provider's call was cut; ``failed``, the findings of the next run; ``contents``, all written files after it.
     """
     runtime.with_copied_state(SqliteStore(_STATE))  # fills the file, which each process then opens for itself
     monitor = _Monitor()
@@ -294,6 +293,7 @@ class _Monitor:
     """
 
     def __init__(self) -> None:
+        """Record nothing yet; processes that are forked from now on share the memory."""
         #: The number of the current write of state, then the current call's subject, ended by a zero byte.
         self._memory = mmap.mmap(-1, _LONGEST)
         #: The number of writes of state so far, in the process that writes.

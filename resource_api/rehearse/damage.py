@@ -134,7 +134,10 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
 
 
 def _bodies(step: Step, name: str, candidates: Iterable[object]) -> Bodies:
-    """Return declarations of a resource with other values of the attribute ``name``, and if possible without it."""
+    """Return declarations of a resource with other values of the attribute ``name``, and if possible without it.
+
+    They are tried one by one until a file changes: the machine may refuse a value, or not tell it from the present one.
+    """
     plain, *plain_candidates = (literal(reveal(value)) for value in (step.should[name], *candidates))
     values = other_values(step.definition.attributes[name].datatype, plain, plain_candidates)
     bodies: list[Mapping[str, object]] = [{**step.should, name: value} for value in values]
@@ -167,10 +170,10 @@ class Compared:
     def differing(self, before: Contents, after: Contents) -> set[str]:
         """Return the paths at which contents differ, except those that are not compared."""
         paths = differing_paths(before, after) - self._in_one
-        return {path for path in paths if self._part(path, before.get(path)) != self._part(path, after.get(path))}
+        return {path for path in paths if self._fields(path, before.get(path)) != self._fields(path, after.get(path))}
 
-    def _part(self, path: str, entry: object) -> Any:
-        """Return the compared fields of a path's contents, or None for no path.
+    def _fields(self, path: str, entry: object) -> Any:
+        """Return the fields of a path's entry that are compared, or None if there is no file.
 
         The digest is omitted if it differs between two creations; of a shared file it disregards the order of lines.
         """

@@ -117,10 +117,10 @@ class Relationships:
         self._untried = [bits & ~related for bits, related in zip(self._untried, self._after(), strict=True)]
 
     def _after(self) -> list[int]:
-        """Return index → the later indices that depend on it, directly or not, as the bits of a number.
+        """Return index → the later indices that depend on it, directly or not: their order is fixed.
 
-        Edges lead from lower to higher indices, so from the last edge on, those of ``then`` are complete when they are
-        added to ``first``.
+        The indices are the bits of a number: 0b110 for 1 and 2. Edges lead from lower to higher indices, so from the
+        last edge on, the bits of ``then`` are complete when they are added to those of ``first``.
         """
         after = [0] * self.count
         for first, then, *_ in sorted(self._edges, reverse=True):
@@ -168,7 +168,7 @@ class Search:
     ) -> None:
         """Compare with ``first``, the result of the order of the file; ``attempt`` applies another order.
 
-        ``missing`` makes the finding for two resources, of which the other must not come before the first, from the
+        ``missing`` returns the finding that the first of two resources must come before the second. It also gets the
         result of the wrong order and the paths that differ in it.
         """
         self._relationships = relationships

@@ -110,7 +110,7 @@ class _Interrupted(Exception):  # noqa: N818 - no error
     """A signal ended the process inside."""
 
     def __init__(self, number: int, document: Any) -> None:
-        """Record the exit code for the signal ``number``, and the process's ``document``, if it returned one."""
+        """Record the exit code for the signal ``number``, and the ``document`` of results so far, if there is one."""
         super().__init__(number)
         self.exit_code = 128 + number
         self.document = document
@@ -433,7 +433,7 @@ def _recorded_call(references: Sequence[str], declared: Mapping[str, Any], chang
 
 
 def _prediction(step: Step) -> str:
-    """Return the effect of a planned step as the end of a sentence: ``would be created``."""
+    """Return the effect of a planned step, which is not rehearsed, as the end of a sentence: ``would be created``."""
     if step.error:
         return f"cannot be planned: {step.error}"
     if step.action is Action.SAME:
@@ -446,7 +446,8 @@ def _prediction(step: Step) -> str:
 def _repeated(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> list[Finding]:
     """Return the findings about a step that acted again in the second run, which should change nothing.
 
-    ``calls``: those of the first run. ``acted``: the references of all steps of the second one. Both are for the cause.
+    ``calls``: those of the first run. ``acted``: the references of all steps of the second one. Both serve to find the
+    resource that is the cause.
     """
     step = report.step
     if report.status != "success":

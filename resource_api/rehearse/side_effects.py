@@ -115,7 +115,10 @@ def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
 
 
 def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Iterator[PathChange]:
-    """Yield the paths that differ between two readings of the overlay, path → written file."""
+    """Yield the paths that a call has changed, from the readings of the overlay before and after it.
+
+    Each reading has path → written file.
+    """
     for path in sorted(before.keys() | after.keys()):
         written = after.get(path)
         if before.get(path) != written:
@@ -234,7 +237,10 @@ def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def folded(all_effects: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
-    """Yield the effects of each call as groups: the first effect, a verb, "" for a package, and a path or count."""
+    """Yield the effects of each call in groups, so that many files need few lines.
+
+    Of a group: the first effect of its call, the verb ("" for the files of a package), and a path or a count of files.
+    """
     by_call: dict[tuple[str, ...], list[Effect]] = {}
     for effect in all_effects:
         by_call.setdefault(effect.references, []).append(effect)
@@ -268,7 +274,7 @@ def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
 
 
 def _status(path: str) -> os.stat_result | None:
-    """Return the status of a path on the machine, or None."""
+    """Return the status of the machine's own file at a path, outside of the overlay, or None if there is none."""
     try:
         return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -291,7 +297,10 @@ def _differs(status: os.stat_result, written: Written) -> bool:
 
 
 def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """Yield verb ("" for a package) and text for a call's effects: by package, account files, by directory."""
+    """Yield verb ("" for a package) and text of each group of a call's effects.
+
+    Files of a package are counted, and so are account files; the others are grouped by their directory.
+    """
     of_packages, accounts, others = Counter[str](), 0, list[Effect]()
     for effect in group:
         if effect.package and effect.verb == "made":

@@ -141,7 +141,7 @@ class Snapshot:
         return self._instances[instance].failure if instance in self._instances else ""
 
     def observation(self, instance: str, name: Name) -> Observation:
-        """Return the last observation of a resource: absent if it was not read, failed if its whole instance is.
+        """Return the last observation of a resource: absent if it was not read, failed if its instance could not be.
 
         A row that was read along with requested ones, and not checked then, is checked here, at its first use.
         """
@@ -235,7 +235,11 @@ class Snapshot:
         return rows.unchecked
 
     def _missing(self, rows: _Rows, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
-        """Return those of ``names`` (None: all) that must be read, None for all; ``fresh``: in the present epoch."""
+        """Return the names that ``read`` must still read, None for all resources of the type.
+
+        ``names``: the requested ones, None for all. ``fresh``: names that were read before the last change must be read
+        again.
+        """
         if rows.whole_at is not None and (not fresh or rows.whole_at == self.epoch):
             return []
         if names is None:
@@ -272,7 +276,10 @@ class Snapshot:
     def _take_imports(
         self, definition: TypeDefinition, names: list[Name] | None
     ) -> tuple[dict[Name, str], list[Name] | None]:
-        """Take the ids of these names, each used once, from ``imports``; return name → id, and all other names."""
+        """Take the ids of these names from ``imports``; return name → id, and the other names, to be read by ``get``.
+
+        An id is used only once: later reads of the resource are by name.
+        """
         if not self.imports or names is None:
             return {}, names
         ids = {name: self.imports.pop(key) for name in names if (key := (definition.instance, name)) in self.imports}
@@ -540,7 +547,10 @@ def _wrong_values(problems: Sequence[Problem]) -> str:
 
 
 def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:
-    """Return the canonical form of each row, or the reason of its failure; after an exception each is tried alone."""
+    """Return the canonical form of each row, or the reason of its failure.
+
+    After an exception, each row is tried alone, to find those that cause it.
+    """
     try:
         return list(canonicalize(rows))
     except WrongAnswer as error:  # the method itself is wrong, for any row
@@ -640,7 +650,7 @@ def _name(definition: TypeDefinition, row: Resource) -> Name:
 
 
 def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource) -> str:
-    """Return the problem of the first value of a row that is not canonical, or ""."""
+    """Return the problem of the first value of a row that is not canonical, with both forms unless secret, or ""."""
     for key, value in row.items():
         if key not in canonical or not same_value(value, canonical[key]):
             if key in definition.sensitive or is_secret(value):
@@ -653,7 +663,7 @@ def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource)
 
 
 def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
-    """Wrap secrets, drop write-only values, fill in ``ensure``, all in the row itself; return None for an absent one.
+    """Complete a checked row in place: wrap secrets, drop write-only values, add ``ensure``; return None if absent.
 
     A provider with ``custom_insync`` may distinguish kinds of absence, so its row is kept.
     """

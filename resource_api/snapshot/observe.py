@@ -268,7 +268,7 @@ class DeferredInstances:
         return name in self._instances
 
     def configure(self, name: str, resolve: Callable[[ExpressionPath], Any]) -> Readiness:
-        """Configure an instance with the values that are known by now; its record is returned where it differs.
+        """Configure an instance with the values that are known by now; return its record if it is new or changed.
 
         Another configuration than before closes the provider that was configured with the old one. A value that needs a
         function of the instance itself is refused: the same thread would come here again without end.

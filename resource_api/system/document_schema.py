@@ -100,7 +100,8 @@ def check(name: str, source: Document, code: str) -> None:
 def find_violations(name: str, data: object) -> list[SchemaViolation]:
     """Return the violations of the schema ``name`` in data, at most one for each part of it.
 
-    The library is imported for refused data only, to find each violation. Without it there is one, with the schema.
+    The library is imported for refused data only, to find each violation. Without it there is one violation, which
+    names the schema.
     """
     if accepts(load(name), data):
         return []
@@ -120,7 +121,7 @@ def find_violations(name: str, data: object) -> list[SchemaViolation]:
 
 
 def accepts(schema: Part, value: object) -> bool:
-    """Return whether a value obeys a schema of the keywords above, without references."""
+    """Return whether a value obeys a schema of ``KEYWORDS`` without references, without importing the library."""
     if isinstance(schema, bool):
         return schema
     for word, argument in schema.items():

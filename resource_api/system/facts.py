@@ -44,7 +44,7 @@ _CORES: Final = "/sys/devices/system/cpu/cpu[0-9]*/topology"
 
 @cache
 def _release() -> Mapping[str, str]:
-    """Return the fields of os-release(5); empty where the file is missing or damaged."""
+    """Return the fields of os-release(5), for the fact ``os``; empty where the file is missing or damaged."""
     import platform
 
     try:
@@ -86,7 +86,10 @@ def _identity() -> dict[str, object]:
 
 
 def networking() -> dict[str, object]:
-    """Return the fact about the network: host names, interfaces, addresses of the first with IPv4 beside ``lo``."""
+    """Return the fact ``networking``: host names, all interfaces, and the addresses of the primary one.
+
+    The primary interface is the first with an IPv4 address that is not ``lo``.
+    """
     import socket  # 3 ms for this fact alone
 
     hostname, _, domain = socket.gethostname().partition(".")
@@ -141,7 +144,7 @@ def version_6_addresses(table: str) -> dict[str, str]:
 
 
 def processors() -> dict[str, object]:
-    """Return the fact: the numbers of processors and of cores, each at least 1, and the machine's instruction set."""
+    """Return the fact ``processors``: the numbers of processors and of cores, at least 1, and the instruction set."""
     import glob
 
     # Processors of one core have the same list of siblings.
@@ -150,12 +153,12 @@ def processors() -> dict[str, object]:
 
 
 def memory() -> dict[str, object]:
-    """Return the fact: the sizes of the memory and of the swap space in bytes; the kernel's are in kibibytes."""
+    """Return the fact ``memory``: the sizes of the memory and of the swap space in bytes."""
     sizes = {"MemTotal": 0, "SwapTotal": 0}
     for line in _text("/proc/meminfo").splitlines():
         name, _, size = line.partition(":")
         if name in sizes:
-            sizes[name] = int(size.split()[0]) * 1024
+            sizes[name] = int(size.split()[0]) * 1024  # the kernel's are in kibibytes
     return {"system": {"total_bytes": sizes["MemTotal"]}, "swap": {"total_bytes": sizes["SwapTotal"]}}
 
 

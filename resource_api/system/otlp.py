@@ -43,7 +43,10 @@ class _Session(Session):
     outcome = ""
 
     def request(self, *arguments: Any, **named: Any) -> Response:
-        """Send a request for the exporter, and keep the reason of a failure or "". Raise ``RequestException``."""
+        """Send a request for the exporter, and keep the reason of its failure, or "", for ``export``.
+
+        Raise ``RequestException``.
+        """
         try:
             response = super().request(*arguments, **named)
         except RequestException as error:

@@ -61,8 +61,8 @@ class ThreadPool:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Wait until the threads have ended, after their tasks. Raise ``Abandoned`` as ``next`` does.
 
-        Threads are awaited, not results: one is lost where a signal handler raises as it arrives. The lock is released
-        before, as a task needs it to end.
+        Threads are awaited, not results: a result is lost if a signal handler raises an exception as it arrives. The
+        lock is released before, as a task needs it to end.
         """
         for _thread in self._threads:
             self._tasks.put(None)

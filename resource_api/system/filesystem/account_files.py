@@ -55,7 +55,10 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
 
 @contextmanager
 def _staged() -> Iterator[dict[str, bytes | None]]:
-    """Copy the account files to a private directory, free of a killed run's copy, and yield their contents."""
+    """Copy the account files to a private directory, to be edited there, and yield their contents before that.
+
+    The copies of a killed run are removed first.
+    """
     if _STAGE.exists():
         shutil.rmtree(_STAGE)
     _STAGE.mkdir(mode=0o700)

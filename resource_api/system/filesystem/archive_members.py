@@ -168,7 +168,7 @@ def _parts(opener: Callable[[], Any]) -> Iterator[bytes]:
 
 
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a zip file. Its list of them, at the end, is read at once: at most all valid headers."""
+    """Yield the members of a zip file. Its headers, at the end, are read at once, up to the size of all valid ones."""
     headers = _LARGEST_READ + limits.members * _HEADERS
     stream: Any = _Bounded(file, headers, headers)
     with _parsed(), zipfile.ZipFile(stream) as archive:

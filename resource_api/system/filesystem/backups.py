@@ -87,7 +87,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
     """
 
     def __init__(self, directory: str) -> None:
-        """Open or create a backup directory. Raise ``OSError``: EPERM if other users can write to it."""
+        """Open or create a backup directory. Raise ``OSError``: EPERM if other users could exchange files in it."""
         make_directory(f"{directory}/{_CONTENTS}")
         self.directory: Final = directory
         self._batch = files.Batch()

@@ -112,7 +112,10 @@ class CodeTrust:
         return f"{reason}; {_ADVICE}" if reason else ""
 
     def check_directory(self, directory: str) -> str:
-        """Return why others can add a file to a directory, or to the nearest one above, or "". Raise ``OSError``."""
+        """Return why others can add a file to a directory in which a program looks for code, or "". Raise ``OSError``.
+
+        If it is missing, the nearest directory above is checked, in which they could create it.
+        """
         while not os.path.lexists(directory or "."):
             directory = os.path.dirname(directory)
         return self.check_file(directory or ".", holds_code=False)

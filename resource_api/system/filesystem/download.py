@@ -34,7 +34,7 @@ class Missing(ResourceError):  # noqa: N818 - a status of the URL
 
 
 def check(url: str) -> None:
-    """Raise ``ValueError`` for a URL that is not HTTP or HTTPS, or that contains a user name or password."""
+    """Raise ``ValueError`` for a URL that is not HTTP or HTTPS, or that discloses a user name or password."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"'{url}' is not the URL of something to fetch; it begins with https:// or http://")
@@ -79,7 +79,7 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, end: float)
     """Write the content of ``url`` to ``file``, until the time ``end`` of ``time.monotonic``.
 
     ``expected`` is the SHA-256, "" if unknown: then redirects must stay encrypted, as nothing else protects the
-    content. Raise as ``fetch`` does, with the libraries' errors as they are.
+    content. Raise as ``fetch`` does, and the errors of the libraries.
     """
     digest, size = sha256(), 0
     redirects = request.HTTPRedirectHandler() if expected else _EncryptedRedirects()

@@ -86,7 +86,10 @@ def edit(
 def _replace(
     path: str, before: _Version, content: bytes, permissions: Permissions, check: Callable[[str], object] | None
 ) -> None:
-    """Replace a file in the state ``before``. Raise ``OSError``: EAGAIN if it has another; else as ``edit``."""
+    """Replace a file unless it has changed since ``before`` was read: then raise ``OSError``, EAGAIN.
+
+    Otherwise raise as ``edit``.
+    """
     with files.Batch() as batch:
         if check is not None and batch.can_others_replace(before.path):
             msg = "its new content cannot be checked where other users can write to a directory on its path"
@@ -169,7 +172,8 @@ class Lines:
     def insert(self, index: int, text: str) -> None:
         """Insert a line before the one at ``index``, with the line end that the file uses.
 
-        A last line without line end gets it, and the new line after it has none. Raise ``ValueError`` for a newline.
+        Behind a last line without a line end, that line gets one, and the new line has none. Raise ``ValueError`` for a
+        newline.
         """
         end = self._end()
         if index == len(self) and self._lines and not self._lines[-1].endswith(b"\n"):

@@ -63,9 +63,10 @@ class TemporaryNames:
         self._swept: set[str] = set()
 
     def name(self, directory: Directory, name: str) -> str:
-        """Return an unused temporary name for a file ``name``; the first in a directory removes those of crashes.
+        """Return an unused temporary name for a new content of the file ``name``.
 
-        It contains the number of this process, so that a later process can detect its end and remove the file.
+        The name contains the number of this process, so that a later process can detect its end and remove the file:
+        the first call for a directory removes such files there.
         """
         if directory.path not in self._swept:
             self._swept.add(directory.path)
@@ -269,7 +270,7 @@ def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def _write_output(target: str, content: bytes, mode: int) -> None:
-    """Write the content to the pipe or terminal ``target``, or replace the file; raise ``OSError`` as it comes."""
+    """Write the content to the pipe or terminal ``target``, or replace the file; ``OSError`` may lack the path."""
     with suppress(FileNotFoundError):
         status = os.stat(target)
         if (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)) and status.st_uid in {*ROOT, os.geteuid()}:

@@ -105,7 +105,10 @@ class UnpackRecord(NamedTuple):
 
     @classmethod
     def _decode(cls, document: Any) -> Self:
-        """Return the record of a document. Raise ``ValueError``, ``LookupError``, ``TypeError``, ``OverflowError``."""
+        """Return the record that a JSON document of ``write`` describes.
+
+        Raise ``ValueError``, ``LookupError``, ``TypeError`` or ``OverflowError`` for a damaged one.
+        """
         if document["format"] != _FORMAT:
             raise ValueError(document["format"])
         members = {
@@ -321,7 +324,7 @@ def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created
 
 
 def _mounted(directories: Directories, path: str) -> set[str]:
-    """Return the mount points in the directory at ``path``: files there did not come from an archive."""
+    """Return the mount points in the directory at ``path``: files there are not unpacked ones, and must stay."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return mounts_beneath(directories.reach(path))
     return set()

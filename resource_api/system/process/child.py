@@ -72,7 +72,7 @@ def find_identity(user: str) -> Identity:
 
 
 def is_own_user(user: str) -> bool:
-    """Return whether this process runs as the user called ``user``."""
+    """Return whether this process runs as the user called ``user``, so that a program needs no change of user."""
     try:
         return find_identity(user).is_own
     except KeyError:
@@ -112,7 +112,7 @@ def signals() -> Sequence[int]:
 
 
 def open_stdin(invocation: Invocation) -> int:
-    """Return a new descriptor for a program's standard input: the invocation's, its input, or an empty one."""
+    """Return a new descriptor for a program's standard input: that of the invocation, its input, or ``/dev/null``."""
     if invocation.stdin is not None:
         return above_standard_streams(os.dup(invocation.stdin))
     data = invocation.input

@@ -34,7 +34,7 @@ def callers_limit() -> int | None:
 
 
 def limit(size: int) -> None:
-    """Limit core dumps of this process and the programs that it starts to ``size`` bytes."""
+    """Limit core dumps of this process and the programs that it starts to ``size`` bytes, also after ``forbid``."""
     resource.setrlimit(resource.RLIMIT_CORE, (size, size))
     if _callers:
         # Programs get this limit back, see ``restore_limit``; while core dumps are not forbidden, they inherit the
