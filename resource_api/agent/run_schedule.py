@@ -78,9 +78,9 @@ def schedule(machine: str, subject: str, period: float, splay: float | None = No
     """
     digest = sha256(f"{machine}\0{subject}".encode()).digest()
     # Two fractions from 0 to 1.
-    of_offset, of_delay = (int.from_bytes(digest[at : at + _WORD], "big") / (1 << 64) for at in (0, _WORD))
+    offset_share, delay_share = (int.from_bytes(digest[at : at + _WORD], "big") / (1 << 64) for at in (0, _WORD))
     spread = period if splay is None else min(splay, period)
-    return AgentSchedule(period, of_offset * spread, of_delay * min(spread, CATCH_UP))
+    return AgentSchedule(period, offset_share * spread, delay_share * min(spread, CATCH_UP))
 
 
 def slot_after(times: AgentSchedule, wall: float) -> float:
@@ -330,10 +330,10 @@ def _location(problem: Mapping[str, object], directory: str | None) -> str:
 
 
 def last_end(directory: str) -> float | None:
-    """Return the end of the last run by the current boot clock, or None if unknown. Create the agent's directory.
+    """Return the end of the last run by the current boot clock, to detect missed runs, or None if unknown.
 
     The boot clock starts anew with the machine: after a restart the end follows from the recorded wall clock. It is
-    also unknown if the directory cannot be used, which each run reports.
+    also unknown if the directory, which is created here, cannot be used: each run reports that.
     """
     try:
         make_directory(directory)

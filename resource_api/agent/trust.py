@@ -101,9 +101,9 @@ def verify(raw: bytes, signature: bytes, signers: str) -> str:
 
 
 def signers_valid_now(signature: bytes, signers: str) -> list[str]:
-    """Return the allowed signers with the key of a signature that are valid now. Nothing is verified.
+    """Return the allowed signers that have the key of a commit's signature and are valid now.
 
-    git verifies the signature of a commit, but checks validity at the commit's date, which its author chooses.
+    git has verified the signature, but checks the signer's validity at the commit's date, which its author chooses.
     """
     with in_memory(signature) as path:
         return _principals(path, signers)[0]

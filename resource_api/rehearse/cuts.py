@@ -103,7 +103,7 @@ def _run_held(
     """Call ``function`` in a forked process, count its changes of files, and kill it right before one of them.
 
     The kernel holds each changing system call until this process answers. Before change number ``kill_at`` (0: never),
-    or when ``stopped`` returns True, ``kill(-1)`` ends all processes of the overlay but its first and this one.
+    or when ``stopped`` returns True, all processes of the overlay but its first and this one are killed.
     ``state_write`` returns the number of the present write of state, 0 for none: all calls of one write count as one.
     ``function`` returns the exit code. Raise ``IsolationError`` if the kernel refuses.
     """
@@ -113,6 +113,7 @@ def _run_held(
             child = os.fork()
             if not child:
                 _call_held(function, theirs)
+        # From the child: the descriptor by which held calls are answered.
         _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
     if not descriptors:
         os.waitpid(child, 0)

@@ -165,11 +165,11 @@ class Compared:
         self._shared = shared
         #: Paths with other contents after each creation, and those that only one of the two has.
         self._unsteady = differing_paths(first, second)
-        self._in_one = first.keys() ^ second.keys()
+        self._in_one_only = first.keys() ^ second.keys()
 
     def differing(self, before: Contents, after: Contents) -> set[str]:
         """Return the paths at which contents differ, except those that are not compared."""
-        paths = differing_paths(before, after) - self._in_one
+        paths = differing_paths(before, after) - self._in_one_only
         return {path for path in paths if self._fields(path, before.get(path)) != self._fields(path, after.get(path))}
 
     def _fields(self, path: str, entry: object) -> Any:
@@ -263,7 +263,7 @@ class Damager:
         return {path for path in self._read() if not side_effects.is_cache(path)}
 
     def _set(self, step: Step, body: Mapping[str, object], *, replaced: bool = False) -> str:
-        """Apply the attributes ``body`` to one resource, and return the error, or "".
+        """Apply the attributes ``body`` to one resource; return the error, without parts for programmers, or "".
 
         ``replaced``: delete and create it, so that the provider acts although its ``get`` reports no difference.
         """

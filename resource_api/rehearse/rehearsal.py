@@ -198,15 +198,15 @@ class _Outside:
         """
         shared = orders.shared_paths(self._catalog.entries, _writers(document))
         problems: list[Finding] = []
-        untouched: list[Finding] = []
+        not_damaged: list[Finding] = []
         tried, start = 0, 0
         while start is not None:
             outcome = self._isolated(partial(_Inside.damage, start=start, first=document["contents"], shared=shared))
             problems += _findings(outcome["not_restored"])
-            untouched += _findings(outcome["not_damaged"])
+            not_damaged += _findings(outcome["not_damaged"])
             tried, start = tried + outcome["tried"], outcome["next_damage"]
         verdict = Verdict("mended", not problems, f"{tried} damages", problems)
-        return rehearsal.with_verdict(verdict)._replace(not_damaged=untouched)
+        return rehearsal.with_verdict(verdict)._replace(not_damaged=not_damaged)
 
     def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
         """Return the document of ``work`` on a new overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
@@ -385,10 +385,10 @@ def _remnants(
     packages: Mapping[str, str],
     position_of: Callable[[str], str],
 ) -> Iterator[Finding]:
-    """Yield findings about the differences from the machine after ``destroy``, without caches and logs.
+    """Yield findings about the paths that still differ from the machine after ``destroy``, except caches and logs.
 
-    ``remaining``: path → the file's fields and digest. ``packages``: path → package, whose files come last, counted.
-    ``position_of`` returns the position of a reference in the manifest.
+    ``remaining``: path → the fields and digest of each written file. ``packages``: path → package; files of packages
+    come last and are counted. ``position_of`` returns the position of a reference in the manifest.
     """
     is_declared = side_effects.declared_paths(calls)
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}

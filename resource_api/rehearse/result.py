@@ -182,7 +182,10 @@ def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator
 
 
 def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[str]:
-    """Yield a text in lines of ``width`` behind ``start``, then ``indent``; text to paste and paths stay whole."""
+    """Yield a text in lines of up to ``width`` columns: the first behind ``start``, the others behind ``indent``.
+
+    Text to paste and paths are not broken. ``width``: None for one line.
+    """
     if width is None or len(start) + len(text) <= width:
         yield f"{start}{text}".rstrip()
         return

@@ -184,7 +184,7 @@ def effects(
 def difference(path: str, written: Written, digest: str) -> Verb | None:
     """Return how a written path differs from the machine, or None for equal ones, caches and logs.
 
-    ``digest`` is that of the written content, by ``overlay.digest``; the machine's file is read where all else is
+    ``digest`` is that of the written content, by ``overlay.digest``; the machine's file is read only if all else is
     equal.
     """
     if is_cache(path):

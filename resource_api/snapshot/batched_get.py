@@ -162,7 +162,7 @@ class Snapshot:
         return self._instances[instance].checked
 
     def read(self, definition: TypeDefinition, names: Collection[Name] | None, *, fresh: bool = False) -> None:
-        """Read ``names`` (None: all) unless they were read; ``fresh``: unless they were read in the present epoch.
+        """Read ``names`` (None: all) unless they were read before; ``fresh``: unless since the last change.
 
         A failure is kept for ``observation``. Raises ``CannotList`` only if ``names`` is None.
         """
@@ -329,7 +329,7 @@ class Snapshot:
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
     ) -> tuple[list[Resource], dict[Name, str]]:
-        """Return the rows of a type to show it: existing ones, or all ``names``; and name → failure of single ones.
+        """Return the rows of a type to show to the user, and name → failure of resources that could not be read.
 
         ``names``: None for all existing resources; otherwise a missing one has a row with ``ensure: absent``. Secrets
         are marked. Raise ``ProviderError`` if the type could not be read.
@@ -562,7 +562,7 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
 
 
 def _copied(row: Resource) -> Resource | str:
-    """Return a copy of a row that shares nothing with its provider.
+    """Return a copy of a row that shares nothing with its provider, which may change its own values later.
 
     Of a row that cannot be copied return the problem, or the row itself if all its values can be recorded.
     """

@@ -231,7 +231,7 @@ def remaining_seconds(changed_at: str, settle: float) -> float:
 
 
 def configure_instances(catalog: Catalog, state: StackState, providers: ProviderPool) -> ProviderInstances:
-    """Match declared and recorded instances, and configure ``providers`` with those whose configuration is known."""
+    """Match declared with recorded instances, configure those whose configuration is known, and return the matches."""
     recorded, declared = provider_records(state), catalog.instances.values()
     providers.select_versions({record.name: record.inputs.get("version", "") for record in recorded})
     # After the recorded ones, over which the declared versions take precedence.

@@ -25,7 +25,7 @@ def load() -> tuple[object, Callable[[], int]]:
 
 
 def call(function: str, *arguments: object, path: str | None = None) -> int:
-    """Return the result of a function of the C library. Raise ``OSError`` for ``path`` if it is negative, a failure."""
+    """Return the result of a function of the C library. Raise ``OSError``, with ``path``, for a negative result."""
     library, get_errno = load()
     result: int = getattr(library, function)(*arguments)
     if result < 0:

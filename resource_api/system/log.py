@@ -256,7 +256,7 @@ class EmbeddedLog(Log):
     def enabled(self, level: str, resource_type: str = "") -> bool:
         """Return whether the logger of the embedding program, structlog's or Python's, shows a level for a type.
 
-        Other lines are not built at all.
+        Lines that are not shown are not built at all.
         """
         if self.level == "off":
             return False

@@ -123,8 +123,8 @@ class CodeTrust:
     def check_tree(self, path: str, *, holds_code: bool = True) -> str:
         """Return why other users can change a file or anything in a directory, or create a missing one, or "".
 
-        Links are followed. Files of the system itself are not checked. ``holds_code``: the directory that contains
-        ``path`` must not be sticky, as no directory below it may be. Raise ``OSError``: EFBIG for a tree of a million
+        Links are followed. Files of the system itself are not checked. No directory beneath ``path`` may be sticky,
+        with ``holds_code`` also not the one that contains ``path``. Raise ``OSError``: EFBIG for a tree of a million
         names.
         """
         if not os.path.lexists(path):
@@ -245,7 +245,10 @@ class CodeTrust:
         return f"{_describe(path, status)}; {_user_name(status.st_uid)} is neither root nor you; {todo}"
 
     def _is_private_group(self, gid: int) -> bool:
-        """Return whether all members of a group are trusted users with an account, as of the group of one user."""
+        """Return whether all members of a group are trusted users with an account, so that its rights do no harm.
+
+        Many systems have such a group for each user.
+        """
         try:
             names = set(grp.getgrgid(gid).gr_mem)
         except KeyError:

@@ -132,7 +132,7 @@ _FORBIDDING: Final = {
 
 
 def unshare_as_user(flags: int) -> None:
-    """Move this process of a user other than root to a new user namespace, user_namespaces(7), and other new ones.
+    """Move this process of a user other than root to new namespaces, in which it may mount: user_namespaces(7).
 
     It keeps its user and group there and has all capabilities; files of other users have ``unknown_user``. Raise
     ``OSError`` with the setting that forbids it.

@@ -166,6 +166,7 @@ class Tree:
         By descent from a member; by adoption, as an orphan that became a child of this process and is none of
         ``strangers``, its other children; or by the session of a member, as a child of a member that has ended since.
         """
+        # A process in the session of this one is none of the tree: the program has begun a session of its own.
         if self._starts.get(process.pid) == process.start or process.session == os.getsid(0):
             return False
         parent = rows.get(process.parent)
