@@ -36,12 +36,12 @@ CATCH_UP: Final = 300.0
 #: Largest delay in seconds of a run that is not missed.
 PROMPT: Final = 5.0
 #: Bytes of a digest that are read as one fraction.
-_WORD: Final = 8
+_FRACTION_BYTES: Final = 8
 #: Seconds until a changed clock, or the end of a suspension, is noticed.
 POLL: Final = 60.0
 #: Shortest sleep in seconds: the clock might not advance in a shorter one.
 SHORTEST: Final = 0.001
-_ENDS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Moment(NamedTuple):
@@ -78,7 +78,9 @@ def schedule(machine: str, subject: str, period: float, splay: float | None = No
     """
     digest = sha256(f"{machine}\0{subject}".encode()).digest()
     # Two fractions from 0 to 1.
-    offset_share, delay_share = (int.from_bytes(digest[at : at + _WORD], "big") / (1 << 64) for at in (0, _WORD))
+    offset_share, delay_share = (
+        int.from_bytes(digest[at : at + _FRACTION_BYTES], "big") / (1 << 64) for at in (0, _FRACTION_BYTES)
+    )
     spread = period if splay is None else min(splay, period)
     return AgentSchedule(period, offset_share * spread, delay_share * min(spread, CATCH_UP))
 
@@ -185,10 +187,10 @@ class ThisMachine:
         # Without -P the owner of the working directory could replace modules.
         self._argv = [sys.executable, "-P", "-m", "resource_api", *arguments]
         #: The signals that end the agent: one that is ignored, as by nohup(1), stays so.
-        self._ends = {number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN}
+        self._ending_signals = {number for number in _ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one is not sent
         #: The signals that were blocked before, as they are again in each run.
-        self._previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._ends, signal.SIGCHLD})
+        self._previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._ending_signals, signal.SIGCHLD})
 
     def now(self) -> Moment:
         """Return the time."""
@@ -196,7 +198,7 @@ class ThisMachine:
 
     def sleep(self, seconds: float) -> None:
         """Sleep without using the processor. Raise ``Stopped``."""
-        if (info := signal.sigtimedwait(self._ends, seconds)) is not None:
+        if (info := signal.sigtimedwait(self._ending_signals, seconds)) is not None:
             raise Stopped(info.si_signo)
 
     def run(self) -> None:
@@ -212,7 +214,7 @@ class ThisMachine:
             child, status, usage = os.wait4(pid, os.WNOHANG)
             if child:  # 0 while it runs
                 break
-            number = signal.sigwaitinfo({*self._ends, signal.SIGCHLD}).si_signo
+            number = signal.sigwaitinfo({*self._ending_signals, signal.SIGCHLD}).si_signo
             if number != signal.SIGCHLD:
                 last_signal = number
                 with suppress(ProcessLookupError):
@@ -231,7 +233,7 @@ class ThisMachine:
             file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
             setpgroup=0,
             setsigmask=self._previous_mask,
-            setsigdef=[*self._ends, signal.SIGCHLD],
+            setsigdef=[*self._ending_signals, signal.SIGCHLD],
         )
 
 

@@ -30,7 +30,7 @@ SIGNATURE_SUFFIX: Final = ".sig"
 LARGEST_SIGNATURE: Final = 64 << 10
 _MAX_PRINCIPALS: Final = 16
 #: Variables for the key agent, and for the questions of hardware keys.
-_ASK: Final = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY")
+_SIGNING_VARIABLES: Final = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY")
 
 _keygen: Final = Command("ssh-keygen", read_only=True)
 
@@ -75,7 +75,7 @@ def sign(raw: bytes, key: str) -> bytes:
 
     Raise ``ResourceError`` with ssh-keygen's reason.
     """
-    variables = {name: os.environ[name] for name in _ASK if name in os.environ}
+    variables = {name: os.environ[name] for name in _SIGNING_VARIABLES if name in os.environ}
     argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))
     try:
         return _keygen(*argv, input=raw, env=variables, log="debug").stdout.encode()

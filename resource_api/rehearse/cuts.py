@@ -60,7 +60,7 @@ _CALLS: Final[Mapping[str, tuple[int | None, int | None]]] = {
 _WRITES: Final = {"write": 0, "pwrite64": 0, "writev": 0, "pwritev": 0, "sendfile": 0, "copy_file_range": 2}
 #: Call → index of the argument with the flags, which tell whether it creates or truncates a file.
 _OPENS: Final = {"open": 1, "openat": 2}
-_MAKES: Final = os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)  # O_DIRECTORY makes none
+_CREATING_FLAGS: Final = os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)  # O_DIRECTORY makes none
 #: Machine → its column in the table, its number in filters, and the number of seccomp(2).
 _MACHINES: Final = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 
@@ -74,7 +74,7 @@ _ANSWER: Final = struct.Struct("QqiI")
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _CONTINUE: Final = 1
 #: Milliseconds between two calls of ``stopped``.
-_PATIENCE: Final = 200
+_POLL_MILLISECONDS: Final = 200
 
 
 class Held(NamedTuple):
@@ -177,7 +177,7 @@ def _held_calls(listener: int, child: int, stopped: Callable[[], bool]) -> Itera
     poller.register(listener, select.POLLIN)
     poller.register(child, select.POLLIN)
     while not stopped():
-        ready = [descriptor for descriptor, _ in poller.poll(_PATIENCE)]
+        ready = [descriptor for descriptor, _ in poller.poll(_POLL_MILLISECONDS)]
         if child in ready:
             return
         if listener in ready and (call := _receive(listener)) is not None:
@@ -244,7 +244,7 @@ def _filter(machine: int) -> list[bpf.Instruction]:
     for number, name in _names().items():
         if name in _OPENS:
             flags = bpf.ARGUMENTS + 8 * _OPENS[name]
-            makes = [(bpf.LOAD, 0, 0, flags), (bpf.ANY_BIT, 0, 1, _MAKES), _HOLD, _PASS]
+            makes = [(bpf.LOAD, 0, 0, flags), (bpf.ANY_BIT, 0, 1, _CREATING_FLAGS), _HOLD, _PASS]
             code += [(bpf.EQUAL, 0, len(makes), number), *makes]
         else:
             code += [(bpf.EQUAL, 0, 1, number), _HOLD]

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 _UNREADABLE: Final = "what it does cannot be read back"
 _WRITE_ONLY: Final = "its value cannot be read back"
 #: Values that many data types and machines accept: the name of a user and of a group, numbers, a path.
-_COMMON: Final = ("daemon", "1", "/", True, False, 1)
+_COMMON_VALUES: Final = ("daemon", "1", "/", True, False, 1)
 _MOST_VALUES: Final = 12
 #: Parts of a reason for programmers: the number of a system error, and the line of a provider.
-_INTERNAL: Final = regex(r"\[Errno \d+\] | \([^()\s]+:\d+ in \w+\)$")
+_FOR_PROGRAMMERS: Final = regex(r"\[Errno \d+\] | \([^()\s]+:\d+ in \w+\)$")
 
 
 class Damage(NamedTuple):
@@ -277,8 +277,8 @@ class Damager:
         except ManifestError as error:
             return "; ".join(problem.message for problem in error.problems)
         except ResourceAPIError as error:
-            return _INTERNAL.sub("", str(error))
-        return _INTERNAL.sub("", next((outcome.error for outcome in report.steps if outcome.error), ""))
+            return _FOR_PROGRAMMERS.sub("", str(error))
+        return _FOR_PROGRAMMERS.sub("", next((outcome.error for outcome in report.steps if outcome.error), ""))
 
     def _repair(self, damage: Damage, changed: set[str]) -> str:
         """Make the run that should repair a damage; return the problem that remains, as a finding's text, or "".
@@ -315,7 +315,7 @@ def other_values(datatype: DataType, value: object, candidates: Iterable[object]
     """
     values: list[object] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]
-    for candidate in (*candidates, *words, *_near(value), *_COMMON):
+    for candidate in (*candidates, *words, *_near(value), *_COMMON_VALUES):
         new = candidate is not None and not any(same_value(candidate, former) for former in (value, *values))
         if new and datatype.accepts(candidate):
             values.append(candidate)
@@ -335,7 +335,7 @@ def _near(value: object) -> Iterator[Any]:
         case str():
             yield from _near_text(value)
         case []:
-            yield from ([member] for member in _COMMON)
+            yield from ([member] for member in _COMMON_VALUES)
         case [*others, last]:
             yield others
             yield from ([*others, member] for member in _near(last))

@@ -24,7 +24,7 @@ _GAP: Final = "  "
 _WIDEST_QUESTION: Final = 40
 _LEAST_ROOM: Final = 30
 #: Text to paste into a manifest, as ``needs`` returns it.
-_PASTED: Final = regex(r"needs 'require: .+?\][\"']?'")
+_TEXT_TO_PASTE: Final = regex(r"needs 'require: .+?\][\"']?'")
 #: No text contains it, because control characters are escaped.
 _NO_BREAK: Final = "\0"
 #: Findings of a verdict in its line of the table.
@@ -190,7 +190,7 @@ def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[
         yield f"{start}{text}".rstrip()
         return
     # Text to paste stays whole: a character that is no white space replaces each of its spaces.
-    whole = _PASTED.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
+    whole = _TEXT_TO_PASTE.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
     lines = textwrap.wrap(
         whole, width, initial_indent=start, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

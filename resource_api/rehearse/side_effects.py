@@ -36,7 +36,7 @@ _ACCOUNTS: Final = frozenset(
     f"/etc/{name}{end}" for name in ("passwd", "shadow", "group", "gshadow", "subuid", "subgid") for end in ("", "-")
 )
 #: The number of files of one directory from which they are counted, not listed.
-_FOLDED: Final = 4
+_COUNTED_FROM: Final = 4
 #: The most titles in the subject of a line, as in the log.
 _MOST_TITLES: Final = 5
 
@@ -329,7 +329,7 @@ def _by_directory(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
         if effect.verb != "made" or created.isdisjoint(_parents(effect.path)):
             groups.setdefault((effect.verb, os.path.dirname(effect.path)), []).append(effect.path)
     for (verb, directory), paths in groups.items():
-        if len(paths) >= _FOLDED:
+        if len(paths) >= _COUNTED_FROM:
             yield verb, f"{len(paths)} files in {directory}"
             continue
         for path in paths:

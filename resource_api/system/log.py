@@ -41,7 +41,7 @@ _LABELS: Final = {"debug": "Debug", "info": "Info", "notice": "Notice", "warning
 _COLORS: Final = {"debug": "\x1b[2m", "info": "\x1b[32m", "warning": "\x1b[33m", "err": "\x1b[31m"}
 _RESET: Final = "\x1b[0m"
 #: The keys of an event that are no fields.
-_OWN: Final = frozenset({"level", "subject", "event", "change"})
+_NO_FIELDS: Final = frozenset({"level", "subject", "event", "change"})
 #: A buffered log is flushed after this many lines.
 _BUFFER: Final = 500
 #: The name of the loggers of an embedding program, and of the level between INFO and WARNING in standard ``logging``.
@@ -212,7 +212,7 @@ class Log:
     def mask_secrets(self, _logger: object, _method: str, event: EventDict) -> EventDict:
         """Make the further fields of an event plain data, and mask secrets in all of it; a processor of structlog."""
         if not self.terse:
-            data = {key: plain(value) for key, value in event.items() if key not in _OWN}
+            data = {key: plain(value) for key, value in event.items() if key not in _NO_FIELDS}
             event.update(_masked_data(data, self.mask) if self.mask else data)
         # Both are searched together, because secrets are rare: ``mask`` returns the same object if none is in it.
         # ``longest`` is 0 without any secrets.
@@ -376,7 +376,7 @@ def render_line(_logger: object, _method: str, event: EventDict, *, color: bool 
 
 def log_event(event: Mapping[str, Any]) -> LogEvent:
     """Return an event of structlog as a value."""
-    fields = {key: value for key, value in event.items() if key not in _OWN}
+    fields = {key: value for key, value in event.items() if key not in _NO_FIELDS}
     return LogEvent(event["level"], event["subject"], event["event"], fields, event.get("change"))
 
 

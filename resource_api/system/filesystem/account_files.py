@@ -31,7 +31,7 @@ _STAGE: Final = Path(f"/etc/.accounts{TEMPORARY_SUFFIX}")
 _LOCK: Final = "/etc/.pwd.lock"
 _LOCK_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 #: Threads wait outside: to close the file in one of them would release the tools' lock, which a process has as a whole.
-_in_process: Final = threading.Lock()
+_thread_lock: Final = threading.Lock()
 _TRIES: Final = 5
 
 
@@ -42,7 +42,7 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
     replace one file after the other, so a kill could leave half a user. It is called again if another program changes
     the real files meanwhile. Raise ``ResourceError`` if they keep changing or stay locked, ``OSError``.
     """
-    with _in_process, opened(_LOCK, _LOCK_FLAGS, mode=0o600) as lock:
+    with _thread_lock, opened(_LOCK, _LOCK_FLAGS, mode=0o600) as lock:
         _acquire(lock, fcntl.flock)
         for _ in range(_TRIES):
             with _staged() as before:

@@ -38,7 +38,7 @@ _WITH_CONTENT: Final = (b"0", b"\0", b"7")
 #: Largest single read: valid headers are shorter.
 _LARGEST_READ: Final = 1 << 20
 #: Bytes of headers per member, on average.
-_HEADERS: Final = 4096
+_HEADERS_PER_MEMBER: Final = 4096
 _LONGEST_TARGET: Final = 4096
 #: "Version made by" of zip attributes that are Unix modes (APPNOTE.TXT 4.4.2).
 _UNIX: Final = 3
@@ -108,7 +108,7 @@ def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
     """Yield the members of a tar file. Raise ``ResourceError`` if it exceeds the limits, or has no end (truncated)."""
     with _parsed():
         _refuse_many(file, limits)
-    stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS)
+    stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS_PER_MEMBER)
     size = 0
     with _parsed(), tarfile.open(fileobj=stream, mode="r:", encoding="utf-8") as archive:
         while (info := archive.next()) is not None:
@@ -141,7 +141,7 @@ def _refuse_many(file: BinaryIO | gzip.GzipFile, limits: Limits) -> None:
                 break
             blocks = -(-int(digits or b"0", 8) // _BLOCK)  # rounded up
             size += blocks * _BLOCK
-            if size > limits.size + limits.members * _HEADERS:
+            if size > limits.size + limits.members * _HEADERS_PER_MEMBER:
                 break
             file.seek(blocks * _BLOCK, os.SEEK_CUR)
     file.seek(0)
@@ -169,7 +169,7 @@ def _parts(opener: Callable[[], Any]) -> Iterator[bytes]:
 
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
     """Yield the members of a zip file. Its headers, at the end, are read at once, up to the size of all valid ones."""
-    headers = _LARGEST_READ + limits.members * _HEADERS
+    headers = _LARGEST_READ + limits.members * _HEADERS_PER_MEMBER
     stream: Any = _Bounded(file, headers, headers)
     with _parsed(), zipfile.ZipFile(stream) as archive:
         stream.in_headers = False  # the list of members has been read: what follows are contents

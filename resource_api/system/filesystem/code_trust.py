@@ -227,11 +227,11 @@ class CodeTrust:
             return reason
         mode, description = status.st_mode, _describe(path, status)
         if mode & stat.S_IWOTH:
-            todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod o-w {shell_word(path)}"
+            todo = _MOVE_ELSEWHERE if mode & stat.S_ISVTX else f"run: chmod o-w {shell_word(path)}"
             return f"{description}, so everybody can write to it; {todo}"
         if mode & stat.S_IWGRP:
             if not self._is_private_group(status.st_gid):
-                todo = _MOVE if mode & stat.S_ISVTX else f"run: chmod g-w {shell_word(path)}"
+                todo = _MOVE_ELSEWHERE if mode & stat.S_ISVTX else f"run: chmod g-w {shell_word(path)}"
                 return f"{description}, so the group {_group_name(status.st_gid)} can write to it; {todo}"
             if _has_acl(path):
                 return f"{description} and an ACL that may let others write to it; run: setfacl -b {shell_word(path)}"
@@ -241,7 +241,9 @@ class CodeTrust:
         """Return "" if a file, directory or link belongs to a trusted user, otherwise the reason."""
         if status.st_uid in self._users:
             return ""
-        todo = _MOVE if stat.S_ISDIR(status.st_mode) else f"look at it and run: chown -h root {shell_word(path)}"
+        todo = (
+            _MOVE_ELSEWHERE if stat.S_ISDIR(status.st_mode) else f"look at it and run: chown -h root {shell_word(path)}"
+        )
         return f"{_describe(path, status)}; {_user_name(status.st_uid)} is neither root nor you; {todo}"
 
     def _is_private_group(self, gid: int) -> bool:
@@ -260,7 +262,7 @@ class CodeTrust:
 
 
 #: A shared directory, such as /tmp or the home of a user, must keep its owner and mode.
-_MOVE: Final = "move it to a directory that only root and you can write to"
+_MOVE_ELSEWHERE: Final = "move it to a directory that only root and you can write to"
 _ADVICE: Final = "or, if you trust everybody who can write there, give --trust-path DIR"
 #: Most names of a tree: those of a large application, which are checked in a few seconds.
 _MOST_NAMES: Final = 1_000_000

@@ -35,7 +35,7 @@ _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _GET_ATTRIBUTES: Final = 0x80086601
 _LOCKING: Final = 0x30
 #: Seconds to wait for a lock, as lckpwdf(3) does; other processes hold it for milliseconds.
-_PATIENCE: Final = 15
+_LOCK_SECONDS: Final = 15
 
 
 def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str, str]:
@@ -139,7 +139,7 @@ def lock_soon(fd: int, lock: Callable[[int, int], object] = fcntl.flock) -> bool
 
     ``lock``: ``fcntl.flock`` or ``fcntl.lockf``, as in the other programs: neither sees locks of the other.
     """
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
             lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

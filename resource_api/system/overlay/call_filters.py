@@ -70,7 +70,7 @@ _MACHINES: Final[Mapping[str, Mapping[int, Sequence[int]]]] = {
     "ppc64le": {0xC0000015: _PPC64LE},
 }
 #: Without the bit that marks the calls of x32.
-_PLAIN: Final = 0xFFFFFFFF & ~0x40000000
+_WITHOUT_X32_BIT: Final = 0xFFFFFFFF & ~0x40000000
 
 
 def refuse() -> None:
@@ -83,7 +83,7 @@ def refuse() -> None:
     # For each machine a block that refuses its calls with these numbers and allows all others.
     for machine, numbers in _MACHINES[os.uname().machine].items():
         calls = [step for number in numbers for step in ((EQUAL, 0, 1, number), (RETURN, 0, 0, REFUSE))]
-        block = [(LOAD, 0, 0, NUMBER), (MASK, 0, 0, _PLAIN), *calls, (RETURN, 0, 0, ALLOW)]
+        block = [(LOAD, 0, 0, NUMBER), (MASK, 0, 0, _WITHOUT_X32_BIT), *calls, (RETURN, 0, 0, ALLOW)]
         code += [(EQUAL, 0, len(block), machine), *block]
     # The calls of other machines are unknown.
     install([*code, (RETURN, 0, 0, REFUSE)])

@@ -38,7 +38,7 @@ _HIERARCHIES: Final = {"": ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"), "pids":
 _NAME: Final = "resource-api-rehearsal."
 #: Attempts to make a control group.
 _TRIES: Final = 5
-_MISSING: Final = (
+_CANNOT_BE_LIMITED: Final = (
     f"the number of processes cannot be limited: /proc/{_PID_MAX} is that of the whole machine (Linux before 6.14), "
     "and no control group with pids.max can be made in /sys/fs/cgroup"
 )
@@ -69,7 +69,7 @@ class ProcessLimit:
         elif os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino:  # a setting of this table alone
             _set_pid_max()
         elif not any(self._enter(parent) for parent in self._parents):
-            raise OSError(_MISSING)
+            raise OSError(_CANNOT_BE_LIMITED)
 
     def remove(self) -> None:
         """Remove the control group that ``enforce`` may have made, after all its processes have ended."""
@@ -143,7 +143,7 @@ def _write(path: str, text: str, directory: int | None = None) -> None:
 
 #: The signal of a parent's death, see ``process_tree.end_with``.
 PARENT_DIED: Final = signal.SIGRTMAX
-_PASSED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PASSED_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals(NamedTuple):
@@ -167,8 +167,8 @@ def signals_blocked() -> Iterator[Signals]:
     A signal that comes before the wait begins is so held until then. The children restore the handlers before they run
     other code.
     """
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD, PARENT_DIED})
-    before = Signals({number: signal.getsignal(number) for number in (*_PASSED, signal.SIGCHLD)}, mask)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_SIGNALS, signal.SIGCHLD, PARENT_DIED})
+    before = Signals({number: signal.getsignal(number) for number in (*_PASSED_SIGNALS, signal.SIGCHLD)}, mask)
     # An ignored SIGCHLD is not sent.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
@@ -184,7 +184,7 @@ def wait(child: int, *, orphans: bool = False) -> int:
     are not passed on. When the parent of this process dies, the child is killed.
     """
     last = 0
-    accepted = {number for number in _PASSED if signal.getsignal(number) is not signal.SIG_IGN}
+    accepted = {number for number in _PASSED_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
     while not _has_ended(child, orphans=orphans):
         number = signal.sigwaitinfo({*accepted, signal.SIGCHLD, PARENT_DIED}).si_signo
         if number == PARENT_DIED:

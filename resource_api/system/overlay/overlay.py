@@ -387,12 +387,12 @@ def _written(status: os.stat_result) -> Written:
 
 
 #: Files up to this size are compared by content, and up to that size by lines in any order.
-_COMPARED: Final = 64 * 1024 * 1024
-_COMPARED_BY_LINE: Final = 1024 * 1024
+_LARGEST_COMPARED: Final = 64 * 1024 * 1024
+_LARGEST_BY_LINE: Final = 1024 * 1024
 #: The separators between the members of lists and mappings depend on their order.
 _SPACES: Final = bytes.maketrans(b",;[]{}", b"      ")
 #: The header that crontab(1) writes above a table, with the time of its installation.
-_CRONTAB: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
+_CRONTAB_HEADER: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
 
 
 def read_contents(layers: int, former: Contents | None = None) -> Contents:
@@ -433,12 +433,12 @@ def digest(path: str) -> str:
     try:
         if os.path.islink(path):
             return os.readlink(path)
-        if not os.path.isfile(path) or (size := os.path.getsize(path)) > _COMPARED:
+        if not os.path.isfile(path) or (size := os.path.getsize(path)) > _LARGEST_COMPARED:
             return ""
         with open(path, "rb") as file:
-            if size > _COMPARED_BY_LINE:
+            if size > _LARGEST_BY_LINE:
                 return hashlib.file_digest(file, "blake2b").hexdigest()
-            content = _CRONTAB.sub(b"", file.read())
+            content = _CRONTAB_HEADER.sub(b"", file.read())
     except OSError:
         return ""
     if b"\0" in content:
@@ -457,9 +457,9 @@ def in_any_order(digest: str) -> str:
 
 
 _FORMAT: Final = tarfile.PAX_FORMAT
-_DELETED: Final = ".wh."
+_DELETED_PREFIX: Final = ".wh."
 #: Files, directories and links.
-_KINDS: Final = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
+_PACKED_KINDS: Final = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
 
 
 @contextmanager
@@ -513,7 +513,7 @@ def pack(layers: int, target: int) -> None:
         for path, written in sorted(read(layers).items()):
             directory, _, name = path.rpartition("/")
             if written.kind == "deleted":
-                archive.addfile(tarfile.TarInfo(f"{directory}/{_DELETED}{name}".lstrip("/")), io.BytesIO())
+                archive.addfile(tarfile.TarInfo(f"{directory}/{_DELETED_PREFIX}{name}".lstrip("/")), io.BytesIO())
                 continue
             with suppress(OSError):  # removed meanwhile
                 _add(archive, path)
@@ -529,7 +529,7 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
     if member.isreg():
         with open(path, "rb") as content:
             archive.addfile(member, content)
-    elif member.type in _KINDS:
+    elif member.type in _PACKED_KINDS:
         archive.addfile(member)
 
 
@@ -551,7 +551,7 @@ def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]
     names, base = set(), os.path.realpath(target)
     for member in archive:
         beneath = os.path.realpath(os.path.join(target, member.name)).startswith(f"{base}/")
-        if member.type not in _KINDS or member.name in names or not beneath:
+        if member.type not in _PACKED_KINDS or member.name in names or not beneath:
             raise ResourceAPIError(f"{member.name} was not written by the rehearsal")
         names.add(member.name)
         yield member

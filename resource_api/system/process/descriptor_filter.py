@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 _FIRST_DESCRIPTOR: Final = 200
 _CHUNK: Final = 64 * 1024
 #: Longest line in bytes that is collected before it is passed on without its end.
-_LONGEST: Final = 64 * 1024
+_LONGEST_LINE: Final = 64 * 1024
 #: Seconds that the run's own output waits for other output, which may be endless.
-_PATIENCE: Final = 0.2
+_WAIT_SECONDS: Final = 0.2
 #: Bytes of the length of a secret in a message to the filter; a byte before it tells whether it is a declared input.
-_LENGTH: Final = 4
+_LENGTH_BYTES: Final = 4
 #: The answer of `ioctl` for an empty pipe.
-_NONE: Final = bytes(4)
+_EMPTY_PIPE: Final = bytes(4)
 
 
 class DescriptorFilter:
@@ -56,7 +56,7 @@ class DescriptorFilter:
         #: Whether the filter has read data that it has not passed on; shared by both processes.
         self._busy = mmap.mmap(-1, 1)
         #: The number of bytes in the output pipe, as `ioctl` wrote it last.
-        self._unread = bytearray(_NONE)
+        self._unread = bytearray(_EMPTY_PIPE)
         output, written = os.pipe()
         secrets, learned = os.pipe()
         # No handler of the run may be called in the filter, which goes on until the last writer has ended.
@@ -81,7 +81,7 @@ class DescriptorFilter:
     def learn(self, secret: str, *, declared: bool) -> None:
         """Send a secret to the filter process, to mask it in all later output; ``declared`` as for ``Mask.learn``."""
         data = secret.encode("utf-8", "surrogatepass")
-        frame = bytes([declared]) + len(data).to_bytes(_LENGTH, "little") + data
+        frame = bytes([declared]) + len(data).to_bytes(_LENGTH_BYTES, "little") + data
         with self._lock:
             try:
                 while frame:
@@ -93,19 +93,19 @@ class DescriptorFilter:
         """Wait until all earlier output is passed on, so that a line that the run itself writes next comes after it."""
         # Called before each line, nearly always with an empty pipe. With bytes, `ioctl` would raise and drop an error.
         fcntl.ioctl(self._written, termios.FIONREAD, self._unread)
-        if self._unread != _NONE or self._busy[0]:
+        if self._unread != _EMPTY_PIPE or self._busy[0]:
             self._wait()
 
     def _wait(self) -> None:
         """Wait until the filter has passed on all output or has ended; for a limited time, as output may be endless."""
-        until, pause = time.monotonic() + _PATIENCE, 0.00005
+        until, pause = time.monotonic() + _WAIT_SECONDS, 0.00005
         reader = select.poll()
         reader.register(self._written, 0)  # reports only that no reader is left: the filter has ended
         while not reader.poll(0) and time.monotonic() < until:
             time.sleep(pause)
             pause *= 2
             fcntl.ioctl(self._written, termios.FIONREAD, self._unread)
-            if self._unread == _NONE and not self._busy[0]:
+            if self._unread == _EMPTY_PIPE and not self._busy[0]:
                 return
 
     def _serve(self, output: int, secrets: int) -> NoReturn:
@@ -139,7 +139,7 @@ class _FilterLoop:
         self._busy = busy
         self._output = output
         self._secrets = secrets
-        #: The beginning of a message about a secret, see ``_LENGTH``, whose end has not arrived.
+        #: The beginning of a message about a secret, see ``_LENGTH_BYTES``, whose end has not arrived.
         self._unread = b""
         self._lines = LineSplitter(mask, keep_ends=True)
 
@@ -155,7 +155,7 @@ class _FilterLoop:
                 chunk = os.read(self._output, _CHUNK)
                 # A secret is sent before it can be written.
                 self._learn()
-                self._pass_on(self._lines.feed(chunk, _LONGEST) if chunk else self._lines.rest())
+                self._pass_on(self._lines.feed(chunk, _LONGEST_LINE) if chunk else self._lines.rest())
                 self._busy[0] = 0
             elif not self._learn():
                 poller.unregister(self._secrets)
@@ -166,8 +166,8 @@ class _FilterLoop:
             if not (chunk := os.read(self._secrets, _CHUNK)):
                 return False
             self._unread += chunk
-            while len(self._unread) > _LENGTH:
-                start = 1 + _LENGTH  # behind the byte of ``declared`` and the length, see ``learn``
+            while len(self._unread) > _LENGTH_BYTES:
+                start = 1 + _LENGTH_BYTES  # behind the byte of ``declared`` and the length, see ``learn``
                 end = start + int.from_bytes(self._unread[1:start], "little")
                 if len(self._unread) < end:
                     break

@@ -167,7 +167,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 #: Seconds between two checks of the terminal's size and of ``stopped``.
-_PATIENCE: Final = 0.5
+_CHECK_SECONDS: Final = 0.5
 
 
 def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None:
@@ -214,7 +214,7 @@ def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
         if size != (new_size := os.get_terminal_size(terminal)):
             size = new_size
             termios.tcsetwinsize(inner, (size.lines, size.columns))
-        ready, _, _ = select.select([terminal, inner], [], [], _PATIENCE)
+        ready, _, _ = select.select([terminal, inner], [], [], _CHECK_SECONDS)
         for source, target in ((inner, terminal), (terminal, inner)):
             if source in ready and not _copy(source, target):
                 return

@@ -54,11 +54,11 @@ STDERR: Final = 2
 GRACE: Final = 2.0  # seconds from SIGTERM to SIGKILL
 
 _CHUNK: Final = 65536
-_PIPES: Final = 131072  # bytes that two pipes can still contain when the program has ended
-_WAIT: Final = 86_400_000  # milliseconds of one wait, which the system limits to 24 days
-_LINGER: Final = 0.1  # seconds that descendants may still write after the program has ended
+_PIPE_BYTES: Final = 131072  # bytes that two pipes can still contain when the program has ended
+_LONGEST_WAIT: Final = 86_400_000  # milliseconds of one wait, which the system limits to 24 days
+_LINGER_SECONDS: Final = 0.1  # seconds that descendants may still write after the program has ended
 #: The largest number of descriptors that a start opens.
-_DESCRIPTORS: Final = 12
+_MOST_DESCRIPTORS: Final = 12
 #: Exit codes, also of signals, for which ``sh`` raises no exception.
 _ANY_EXIT_CODE: Final = range(-64, 256)
 
@@ -162,15 +162,15 @@ class Process(AbstractContextManager["Process"]):
         for fd in {*streams, self._watch} - {-1}:
             poller.register(fd, select.POLLIN)
         # After the end of the program: the time, and the bytes that its own output in the pipes can still have.
-        until, remaining = time.monotonic() + _LINGER, _PIPES
+        until, remaining = time.monotonic() + _LINGER_SECONDS, _PIPE_BYTES
         while streams or self.exit_code is None:
             ended = self.exit_code is not None
-            ready = poller.poll(min(_WAIT, 1000 * (max(0.0, until - time.monotonic()) if ended else timeout())))
+            ready = poller.poll(min(_LONGEST_WAIT, 1000 * (max(0.0, until - time.monotonic()) if ended else timeout())))
             for fd, _ in ready:
                 if fd == self._watch:
                     poller.unregister(fd)
                     self._reap()
-                    until = time.monotonic() + _LINGER
+                    until = time.monotonic() + _LINGER_SECONDS
                 elif chunk := os.read(fd, _CHUNK):
                     remaining -= len(chunk) if ended else 0
                     yield streams[fd], chunk
@@ -425,7 +425,7 @@ def _check_descriptors() -> None:
     probes: list[int] = []
     try:
         # Not a list of its own: after a failure, ``probes`` holds those that were opened.
-        probes.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_DESCRIPTORS))
+        probes.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_MOST_DESCRIPTORS))
     finally:
         for fd in probes:
             os.close(fd)

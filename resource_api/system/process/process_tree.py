@@ -22,7 +22,7 @@ from resource_api.system import c_library
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-_KILL: Final = 5.0  # seconds after which processes that survive SIGKILL are left to the kernel
+_KILL_SECONDS: Final = 5.0  # seconds after which processes that survive SIGKILL are left to the kernel
 # Operations of prctl(2).
 _SET_DEATH_SIGNAL: Final = 1
 _SET_SUBREAPER: Final = 36
@@ -184,7 +184,7 @@ class Tree:
 
     def kill(self) -> None:
         """Kill all members, until there are none, and reap those that are children of this process."""
-        until = time.monotonic() + _KILL
+        until = time.monotonic() + _KILL_SECONDS
         while (members := self._freeze()) and time.monotonic() < until:
             for member in members:
                 _send(member, signal.SIGKILL)

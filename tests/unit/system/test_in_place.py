@@ -90,7 +90,7 @@ class TestMountPoint:
 
     def test_a_lock_that_is_kept_fails_the_change(self, mounted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nothing is written."""
-        monkeypatch.setattr(in_place, "_PATIENCE", 0)
+        monkeypatch.setattr(in_place, "_LOCK_SECONDS", 0)
         with mounted.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             with pytest.raises(OSError, match="another process keeps it locked"):
