@@ -289,7 +289,7 @@ def _mode_and_owner(status: os.stat_result) -> tuple[int, int, int]:
 def _differs(status: os.stat_result, written: Written) -> bool:
     """Return whether a written file differs from the machine's own of this ``status``.
 
-    The overlay copies also a file that is only opened for writing, with equal size and time.
+    The overlay also copies a file that is only opened for writing: this copy has the same size and time.
     """
     if _mode_and_owner(status) != (written.mode, written.uid, written.gid):
         return True

@@ -201,7 +201,7 @@ class Snapshot:
         rows.put_checked(others_seen)
 
     def list_whole(self, definition: TypeDefinition) -> tuple[Mapping[Name, CheckedRow], str]:
-        """Read all resources of a type once more; return their rows by name, and the reason if this failed, or "".
+        """Read all resources of a type once more, for a purge; return rows by name, and the reason of a failure or "".
 
         The reason is not stored, so that later reads by name are tried. Raise ``CannotList`` for a type that cannot be
         listed.

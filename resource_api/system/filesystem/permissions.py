@@ -51,9 +51,9 @@ class Permissions(NamedTuple):
         return -1 if self.uid is None else self.uid, -1 if self.gid is None else self.gid
 
     def drop_attributes(self, owner: int) -> bool:
-        """Return whether to remove the ACL and extended attributes of a file of ``owner`` with its old permissions.
+        """Return whether a file of ``owner`` loses its ACL and extended attributes when these permissions are set.
 
-        They are removed if the owner changes, or if owner and mode are set, which then are the whole permissions.
+        It does if the owner changes, or if owner and mode are set, which then are the whole permissions.
         """
         return self.uid is not None and (self.mode is not None or self.uid != owner)
 

@@ -86,7 +86,10 @@ class MountedTree(NamedTuple):
 
 
 def mounts() -> Sequence[MountedTree]:
-    """Return the visible mounts of the machine in the order to cover them: outer ones first. Raise ``OSError``."""
+    """Return the mounts of the machine, one for each path, in the order to cover them: outer ones first.
+
+    Raise ``OSError``.
+    """
     table = [
         MountedTree(path, kind, sum({_FLAGS.get(word, 0) for word in words})) for path, _, kind, words in trees.mounts()
     ]
