@@ -298,7 +298,10 @@ def group_id(owner: str | int) -> int:
 
 
 def _owner_id(owner: str | int, kind: str, find: Callable[[str], int]) -> int:
-    """Return an owner's number from a number, digits, or a name for ``find``. Raise ``ResourceError`` if unknown."""
+    """Return an owner's number from a number, digits, or a name that ``find`` looks up.
+
+    Raise ``ResourceError`` for an unknown name. ``kind``: its kind in the message, user or group.
+    """
     if (number := owner_number(owner)) is not None:
         return number
     try:

@@ -147,7 +147,10 @@ def _checked(name: object) -> str:
 
 
 def altered_members(path: str, record: UnpackRecord) -> list[str]:
-    """Return the names of the first 20 members at ``path`` that were changed since unpacking. Raise ``OSError``."""
+    """Return the names of members at ``path`` that were changed since unpacking, to report them: the first 20.
+
+    Raise ``OSError``.
+    """
     altered: list[str] = []
     with Directories() as directories:
         for name in record.members:

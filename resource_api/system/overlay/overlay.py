@@ -128,7 +128,7 @@ def cover_as_user(table: Sequence[MountedTree]) -> None:
     by_path = {covered.path: covered for covered in table}
     home_and_working = filter(os.path.isdir, (os.getcwd(), os.path.expanduser("~")))
     tops = (*by_path, *_OF_EVERYBODY, *map(_where_to_cover, home_and_working))
-    #: The directories to make anew: they contain a mount, or a directory that gets an overlay of its own.
+    # The directories to make anew: they contain a mount, or a directory that gets an overlay of its own.
     divided = {parent for top in tops for parent in _parents(top)} - {*REPLACED}
     bind(ROOT, ROOT)  # a root must be a mount
     waiting = [("/", by_path["/"])]  # each with the mount that it is in
