@@ -209,7 +209,10 @@ class _Outside:
         return rehearsal.with_verdict(verdict)._replace(not_damaged=not_damaged)
 
     def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
-        """Return the document of ``work`` on a new overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
+        """Return the document of ``work`` on a new overlay, of which nothing else is left.
+
+        Raise ``RehearsalError`` or ``_Interrupted``.
+        """
         request = request or self._request
 
         def encoded(layers: int) -> bytes:
@@ -232,7 +235,7 @@ class _Outside:
 
 
 def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return path → the references of the resources whose calls wrote it in the first run, in order."""
+    """Return path → the references of the resources whose calls wrote it in the first run, in order, for findings."""
     writers: dict[str, list[str]] = {}
     for references, _, changes in document["calls"][: document["first_calls"]]:
         for path, *_ in changes:

@@ -156,7 +156,7 @@ class Rehearsal(NamedTuple):
 
 
 def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[str]:
-    """Yield an empty line, a title with a colon, and the texts, indented."""
+    """Yield the lines of a part of the report: an empty one, a title with a colon, and the texts, indented."""
     yield ""
     yield from _wrapped("", f"{title}:", width, "")
     for text in texts:

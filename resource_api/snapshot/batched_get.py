@@ -84,7 +84,7 @@ class _Rows:
         return {name: self.checked[name] for name, at in self.read_at.items() if at > epoch and name in self.checked}
 
     def put_checked(self, results: Mapping[Name, CheckedRow]) -> None:
-        """Store results by name, in place of the rows that these names had in ``unchecked``."""
+        """Store results by name; remove the rows of these names from ``unchecked``, so that no name is in both."""
         self.checked.update(results)
         if self.unchecked:
             for name in results:

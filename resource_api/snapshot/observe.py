@@ -209,9 +209,10 @@ _LONGEST: Final = 5.0
 def read_until_settled(
     snapshot: Snapshot, definition: TypeDefinition, unsettled: Callable[[], Sequence[Name]], seconds: float
 ) -> None:
-    """Read names of a type again, with growing pauses, until none is left unsettled or ``seconds`` have passed.
+    """Read names, whose changes the system may show late, again with growing pauses, until all show or time is over.
 
-    ``unsettled`` returns the names whose change the last read did not show. An interrupt of the run ends the waiting.
+    ``unsettled`` returns the names whose change the last read did not show. ``seconds``: the longest wait, which an
+    interrupt of the run ends.
     """
     run = snapshot.providers.run
     deadline, pause = time.monotonic() + seconds, _FIRST

@@ -163,7 +163,7 @@ def memory() -> dict[str, object]:
 
 
 def _text(path: str) -> str:
-    """Return the stripped text of a file, or "" if it cannot be read."""
+    """Return the stripped text of a file, or "" if it cannot be read: the fact is empty then, and no run fails."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()

@@ -280,7 +280,10 @@ def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]
 
 @contextmanager
 def _alarm(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``ResourceError`` after some seconds in the main thread, also in C code, unless the alarm is in use."""
+    """Raise ``ResourceError`` after some seconds in the main thread, also in C code.
+
+    Do nothing if the embedding program uses the alarm itself.
+    """
     if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return

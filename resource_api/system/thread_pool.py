@@ -134,7 +134,10 @@ class ThreadPool:
             self._acquire()
 
     def _acquire(self) -> None:
-        """Acquire the lock in any case; an exception that a signal handler raises meanwhile is raised after that."""
+        """Acquire the lock in any case, as the caller releases it later.
+
+        An exception that a signal handler raises meanwhile is raised after that.
+        """
         try:
             self._lock.acquire()
         except BaseException:
@@ -167,7 +170,7 @@ class ThreadPool:
         return _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def _check_grace_period(self) -> None:
-        """Begin the grace period if a signal handler has requested it; drop results that are not needed any more."""
+        """Begin the grace period if a signal handler has requested it, while ``__exit__`` waits; drop the results."""
         with suppress(Empty):  # there is no request
             while self._results.get_nowait() is not None:  # None is the request
                 pass
@@ -188,7 +191,7 @@ class ThreadPool:
         raise Abandoned
 
     def _run_tasks(self) -> None:
-        """Run tasks of the queue, each under the lock, and queue its result or exception; None ends the thread."""
+        """Run tasks in a thread of the pool, each under the lock, and queue its result or exception; None ends it."""
         while (task := self._tasks.get()) is not None:
             with self._lock:
                 try:

@@ -237,7 +237,7 @@ def _text(line: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return the bytes of a line, without its end. Raise ``ValueError`` for a text with a newline."""
+    """Return the bytes of a line, without its end. Raise ``ValueError`` for a text with a newline: it is two lines."""
     if "\n" in text:
         raise ValueError(f"a line cannot hold a line break: {text!r}")
     return text.encode("utf-8", "surrogateescape")

@@ -112,7 +112,10 @@ def regular(file: int, path: str) -> FileIO:
 
 
 def _whole(file: int, limit: int) -> bytes | None:
-    """Return the whole content of an open file whose size in its status is wrong; None above ``limit`` bytes."""
+    """Return the whole content of an open file that has another size than in its status, as while it is written.
+
+    Return None above ``limit`` bytes.
+    """
     with os.fdopen(file, "rb", closefd=False) as stream:
         stream.seek(0)
         content = stream.read(limit + 1)

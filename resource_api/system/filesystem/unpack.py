@@ -120,7 +120,10 @@ class UnpackRecord(NamedTuple):
         return cls(str(document["sha256"]), **numbers, members=members, created=created)
 
     def write(self, path: str) -> None:
-        """Write the record of the directory at ``path`` beside it; it is durable on return. Raise ``OSError``."""
+        """Write the record of the directory at ``path`` beside it, for later runs; it is durable on return.
+
+        Raise ``OSError``.
+        """
         document = {
             "format": _FORMAT,
             "sha256": self.sha256,
@@ -260,7 +263,10 @@ def _measured(parts: Iterable[bytes], sizes: list[int]) -> Iterator[bytes]:
 def _check_conflicts(
     directories: Directories, path: str, members: Mapping[str, MemberState], before: UnpackRecord, *, force: bool
 ) -> None:
-    """Raise ``ResourceError`` if new ``members`` would destroy a file that is not of the archive of ``before``."""
+    """Raise ``ResourceError``, before any change, if ``members`` would destroy a file that is not of an archive.
+
+    ``before``: the record of the earlier archive, whose files may be replaced.
+    """
     reasons = (_conflict(directories, path, name, state, before, force=force) for name, state in members.items())
     if conflicts := list(filter(None, reasons)):
         more = f"; and {len(conflicts) - _MAX_CONFLICTS} more" if len(conflicts) > _MAX_CONFLICTS else ""
@@ -292,7 +298,7 @@ def _conflict(
 
 
 def _has_other_content(directories: Directories, path: str, name: str, before: UnpackRecord) -> bool:
-    """Return whether a directory contains, at any depth, a file that did not come from the archive ``before``."""
+    """Return whether a directory contains, at any depth, a file that must stay: it is not of the archive ``before``."""
     todo = [name]
     while todo:
         inner = todo.pop()

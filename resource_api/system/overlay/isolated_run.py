@@ -93,7 +93,7 @@ class ProcessLimit:
 
 
 def _limit_user() -> None:
-    """Limit the processes of this user in this user namespace; before Linux 5.14 in all namespaces."""
+    """Limit the processes of this user, not root, in this user namespace; before Linux 5.14 in all namespaces."""
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     limit = PROCESSES if most == resource.RLIM_INFINITY else min(most, PROCESSES)
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))

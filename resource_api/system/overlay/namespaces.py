@@ -86,7 +86,10 @@ def unmount(target: str) -> None:
 
 
 def change_root(directory: str) -> None:
-    """Make a mounted directory the root of this mount namespace, the former one unreachable. Raise ``OSError``."""
+    """Make a mounted directory the root of this mount namespace, so that no path leads to the former one.
+
+    Raise ``OSError``.
+    """
     os.chdir(directory)
     machine = os.uname().machine
     if machine not in _PIVOT_ROOT:

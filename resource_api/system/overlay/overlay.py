@@ -107,7 +107,10 @@ _OF_EVERYBODY: Final = ("/var/tmp",)  # noqa: S108 - nothing is written there
 
 
 def cover_as_root(table: Sequence[MountedTree]) -> None:
-    """Mount overlays of the machine's file systems on the new root, with layers in memory. Raise ``OSError``."""
+    """Mount overlays of the machine's file systems on the new root, so that all changes go to layers in memory.
+
+    Raise ``OSError``.
+    """
     for covered in table:
         if covered.is_covered and os.path.exists(f"{ROOT}{covered.path}"):  # otherwise another mount hides it
             _cover(covered.path, covered, "")
@@ -264,7 +267,10 @@ def build(table: Sequence[MountedTree], size: str) -> int:
 
 
 def _make_proc() -> None:
-    """Mount a ``/proc`` of the new process table on the new root, with read-only settings. Raise ``OSError``."""
+    """Mount a ``/proc`` of the new process table on the new root, with read-only settings: they are the machine's.
+
+    Raise ``OSError``.
+    """
     proc = f"{ROOT}/proc"
     try:
         mount("proc", proc, _NO_PROGRAMS)

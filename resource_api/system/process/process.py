@@ -282,7 +282,7 @@ def interrupt(message: str = "") -> None:
 
 
 def stop_all() -> None:
-    """Kill all running programs with their descendants, without a grace period; return when they have ended."""
+    """Kill all running programs with their descendants at once, for an interrupt; return when they have ended."""
     with _LOCK:
         running = list(_running)
     for process in running:
@@ -464,7 +464,7 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
 
 
 def _kill(pid: int) -> None:
-    """Kill an unregistered child with its process group, and reap it; it may have ended already."""
+    """Kill a child that could not be registered, with its process group, and reap it; it may have ended already."""
     with suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
     with suppress(OSError):  # it may not have made its group yet
