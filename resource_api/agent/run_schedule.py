@@ -41,7 +41,7 @@ _FRACTION_BYTES: Final = 8
 POLL: Final = 60.0
 #: Shortest sleep in seconds: the clock might not advance in a shorter one.
 SHORTEST: Final = 0.001
-_ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Moment(NamedTuple):
@@ -187,10 +187,10 @@ class ThisMachine:
         # Without -P the owner of the working directory could replace modules.
         self._argv = [sys.executable, "-P", "-m", "resource_api", *arguments]
         #: The signals that end the agent: one that is ignored, as by nohup(1), stays so.
-        self._ending_signals = {number for number in _ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
+        self._stop_signals = {number for number in _STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one is not sent
         #: The signals that were blocked before, as they are again in each run.
-        self._previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._ending_signals, signal.SIGCHLD})
+        self._previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*self._stop_signals, signal.SIGCHLD})
 
     def now(self) -> Moment:
         """Return the time."""
@@ -198,7 +198,7 @@ class ThisMachine:
 
     def sleep(self, seconds: float) -> None:
         """Sleep without using the processor. Raise ``Stopped``."""
-        if (info := signal.sigtimedwait(self._ending_signals, seconds)) is not None:
+        if (info := signal.sigtimedwait(self._stop_signals, seconds)) is not None:
             raise Stopped(info.si_signo)
 
     def run(self) -> None:
@@ -214,7 +214,7 @@ class ThisMachine:
             child, status, usage = os.wait4(pid, os.WNOHANG)
             if child:  # 0 while it runs
                 break
-            number = signal.sigwaitinfo({*self._ending_signals, signal.SIGCHLD}).si_signo
+            number = signal.sigwaitinfo({*self._stop_signals, signal.SIGCHLD}).si_signo
             if number != signal.SIGCHLD:
                 last_signal = number
                 with suppress(ProcessLookupError):
@@ -233,7 +233,7 @@ class ThisMachine:
             file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
             setpgroup=0,
             setsigmask=self._previous_mask,
-            setsigdef=[*self._ending_signals, signal.SIGCHLD],
+            setsigdef=[*self._stop_signals, signal.SIGCHLD],
         )
 
 
