@@ -11,7 +11,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Return the module of a feature, which is imported at its first use."""
-        if name not in _FEATURES:  # "main", with which --version needs no more than click
+        # Also for "main", which Python then imports as usual: --version stays fast, without the module below.
+        if name not in _FEATURES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from resource_api.model.values.start_up import late_modules
 

@@ -35,7 +35,7 @@ class CommandInputs:
     def __init__(
         self, settings: Settings, trust: CodeTrust, check: Callable[[str], object] = lambda _path: None
     ) -> None:
-        """Use the parameters of the command by name.
+        """Prepare to read the inputs of a command with the parameters ``settings``.
 
         ``trust`` checks files that name programs; ``check`` receives each file that is the source of a value.
         """
@@ -70,7 +70,10 @@ class CommandInputs:
         return self._resolved(self._of_command)
 
     def _resolved(self, located: Mapping[str, LocatedValue]) -> dict[str, object]:
-        """Return the values of inputs, with the texts of sources; record their positions, and the files of sources."""
+        """Return the values of inputs; the text of its source replaces a value such as ``{file: PATH}``.
+
+        Record the positions of the values and the files of their sources, for messages about them.
+        """
         self.located |= located
         # Only a value of a file, which has a line, can name a source.
         if not any(value.line for value in located.values()):
@@ -81,20 +84,24 @@ class CommandInputs:
         return self.reader.resolve(located)
 
     def locate(self, problem: Problem) -> Problem:
-        """Return a problem of an input with its value's position, unless that is from the command line."""
+        """Return a problem with the file and line of the input's value; for a variable, with its name as the hint.
+
+        A problem of a value of the command line, or of no input, is returned as it is.
+        """
         value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
         if value is None:
             return problem
         if not value.line:
-            is_variable = value.file.startswith(_PREFIX)
-            return problem._replace(hint=problem.hint or f"it is the value of {value.file}") if is_variable else problem
+            if not value.file.startswith(_PREFIX):  # "-i NAME"
+                return problem
+            return problem._replace(hint=problem.hint or f"it is the value of {value.file}")
         from resource_api.manifest.input_files import source_advice
 
         return value.locate(problem._replace(hint=problem.hint or source_advice(value.value)))
 
     @cached_property
     def _of_stack(self) -> dict[str, LocatedValue]:
-        """The inputs of the file of the stack, which ``.yaml`` or ``.yaml.age`` ends."""
+        """The inputs of the file of the stack, ``stacks/STACK.yaml`` or, encrypted, ``stacks/STACK.yaml.age``."""
         paths = stack_files(self._settings)
         if len(paths) > 1:
             message = f"stands beside {paths[0]}, and only one of them can be the file of the stack; remove one"
@@ -134,7 +141,7 @@ def files(settings: Settings) -> Iterator[str]:
 
 
 def stack_files(settings: Settings) -> list[str]:
-    """Return the existing files ``stacks/STACK.yaml`` and ``.yaml.age`` beside the manifest; both are a mistake."""
+    """Return the existing files of ``stacks/STACK.yaml`` and ``.yaml.age`` beside the manifest; callers refuse two."""
     manifest, name = settings.get("manifest"), settings.get("stack")
     if not manifest or not name:
         return []
@@ -142,14 +149,14 @@ def stack_files(settings: Settings) -> list[str]:
     directory = f"{above}{slash}stacks"
     path = f"{directory}/{name}.yaml"
     if os.path.isdir(directory) and not os.access(directory, os.X_OK):
-        return [path]  # reading it raises the error
+        return [path]  # whether a file exists is unknown here: reading it raises the error for the user
     return [path for path in (path, path + AGE) if _exists(path)]
 
 
 def _exists(path: str) -> bool:
     """Return whether a file exists; True also if it cannot be opened: reading it then raises the error."""
     try:
-        # Not lstat: watch knows the files that were opened, or could not be.
+        # Opened, not only looked up: ``watch`` waits for changes of the files that a plan has tried to open.
         with open(path, "rb"):
             return True
     except (FileNotFoundError, NotADirectoryError):
@@ -184,7 +191,10 @@ def indirect_value(option: str, text: str) -> str | None:
 
 
 def secret_value(option: str, text: str) -> str:
-    """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError``, also for text that other users can read."""
+    """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError``, also for the secret itself as ``text``.
+
+    Other users can read the arguments of a command.
+    """
     if (value := indirect_value(option, text)) is None:
         advice = f"write {option}=@FILE or {option}=env:NAME"
         raise UsageError(f"{option} is sensitive and cannot be given on the command line; {advice}")

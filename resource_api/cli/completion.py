@@ -55,7 +55,8 @@ class _Complete(ShellComplete):
             words, incomplete = self.get_completion_args()
             items = [item for item in self.get_completions(words, incomplete) if _can_be_passed(item.value)]
             option, equals, _ = incomplete.partition("=")
-            if equals and option.startswith("--"):  # of the one word "--stack=pro" click completes "pro" alone
+            # For the word "--stack=pro", click returns the candidate "production": the shell needs the whole word.
+            if equals and option.startswith("--"):
                 for item in items:
                     item.value = f"{option}={item.value}"
             task = _task(items)
@@ -80,9 +81,9 @@ class _Bash(_Complete):
         return words[1:], self._word.text
 
     def answer(self, task: str, items: Sequence[CompletionItem[str]]) -> str:
-        """Return the answer for bash: a line for each value, quoted like the typed word.
+        """Return the answer for bash: the script's task, and a line for each value, quoted like the typed word.
 
-        In a word with a break (``=``, ``:``) bash replaces only the part after the last one, so only that is returned.
+        Bash replaces only the part of a word after its last ``=`` or ``:``, so only that part of a value is returned.
         """
         prefix = self._word.prefix(os.environ.get("_RESOURCE_API_BREAKS", ""))
         values = [item.value for item in items if item.value.startswith(self._word.text)]
@@ -126,7 +127,11 @@ _FILES: Final = frozenset({"file", "dir"})
 
 
 def _task(items: Sequence[CompletionItem[str]]) -> str:
-    """Return the script's task: ``file``, ``dir``, ``plain``, or ``nospace``, to put no space behind ``NAME=``."""
+    """Return the task of the shell's script, the first part of an answer.
+
+    It is to complete files itself (``file``, ``dir``), or to insert a value: ``plain`` with a space behind it,
+    ``nospace`` without, after ``NAME=``.
+    """
     for item in items:
         if item.type in _FILES:
             return item.type
@@ -155,9 +160,9 @@ class Word:
     def __init__(self) -> None:
         """Begin an empty word, without an open quote."""
         self.text = ""
-        #: The quote that is open at the end, or empty; and the length of the text before it.
+        #: The quote that is open at the end, or empty; and the length of ``text`` before that quote.
         self.quote, self._quoted_from = "", 0
-        #: The text with NUL in place of its quoted and escaped characters, at which no word breaks.
+        #: The text with NUL in place of its quoted and escaped characters, at which bash does not break a word.
         self._plain = ""
 
     def add(self, text: str, *, plain: bool = False) -> None:
@@ -222,9 +227,13 @@ _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 
 
 def quote_word(text: str, quote: str) -> str | None:
-    """Return a text as typed in bash, within ``quote``, the word's open one, or ""; None if that is impossible."""
+    """Return a text in the form in which it is typed in bash, so that bash reads it as one argument.
+
+    ``quote``: the open quote of the word, within which the text is inserted, or "". None if that is impossible.
+    """
     if _CONTROL.search(text):
-        return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"  # it cannot begin within quotes
+        # The form $'...' for control characters cannot begin within quotes.
+        return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"
     if quote == "'":
         return text.replace("'", "'\\''")
     if quote:
@@ -318,7 +327,10 @@ def resource_names(context: click.Context, incomplete: str) -> Items:
 
 
 def attributes(context: click.Context, incomplete: str) -> Items:
-    """Return candidates ``NAME=`` for settable attributes not on the line yet, or behind it their enumerated values."""
+    """Return the settable attributes that are not on the line yet as candidates ``NAME=``.
+
+    Behind ``NAME=`` the candidates are the values that its data type enumerates.
+    """
     definition = _definition(context)
     assigned = {text.partition("=")[0] for text in context.params.get("changes") or ()}
     offered = {
@@ -344,7 +356,10 @@ def inputs(context: click.Context, incomplete: str) -> Items:
 
 
 def _input_offer(declared: object) -> tuple[str, str]:
-    """Return the data type of an input as text, ``Sensitive[...]`` also by another key, and its documentation."""
+    """Return the data type of an input as text, and its documentation.
+
+    The type is ``Sensitive[...]`` also with ``sensitive: true`` or ``ephemeral: true``: a secret is read from a file.
+    """
     if not isinstance(declared, dict):
         return str(declared), ""
     datatype = str(declared.get("type") or "Any")
@@ -361,14 +376,16 @@ def facts(_context: click.Context, incomplete: str) -> Items:
 
 
 def commands(context: click.Context, incomplete: str) -> Items:
-    """Return the visible subcommands as candidates for ``help``, below the commands on its line."""
+    """Return the candidates for the next word of ``help``: the visible subcommands of the commands on its line."""
     group: Any = context.find_root().command
     above = context.find_root()
     for name in context.params.get("names") or ():
         group = group.get_command(above, name)
     if not hasattr(group, "list_commands"):
         return []
-    hidden = {name for name, command in group.commands.items() if command.hidden}  # none of those not imported yet
+    hidden = {
+        name for name, command in group.commands.items() if command.hidden
+    }  # no command that is still to be imported is hidden
     return _items(set(group.list_commands(above)) - hidden, incomplete)
 
 
@@ -451,7 +468,10 @@ def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName
 
 
 def _selected(context: click.Context) -> list[RecordedName]:
-    """Return the recorded resources of the stack, in ``--project`` or the manifest's project, or else in all."""
+    """Return the recorded resources of the stack: of ``--project``, otherwise of the manifest's project.
+
+    Without ``--project``, and without records of the manifest's project, they are those of all projects.
+    """
     by_project = {
         name.project: names for name, names in _recorded(context) if name.stack == context.params.get("stack")
     }
@@ -471,7 +491,10 @@ def _project(manifest: str) -> str:
 
 
 def _declared_references(manifest: str) -> list[str]:
-    """Return the keys of a manifest that are references without expressions, by its text, maybe incomplete."""
+    """Return the references of resources in a manifest, without those that an expression makes.
+
+    They are searched in its text, because a manifest that is being written can be incomplete, and thus unreadable.
+    """
     keys = _KEY.findall(_text(manifest))
     # A single quote in single quotes is doubled.
     names = [single.replace("''", "'") or double or plain for single, double, plain in keys]
@@ -479,14 +502,20 @@ def _declared_references(manifest: str) -> list[str]:
 
 
 def _programs(manifest: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the name and the declaration of each Terraform provider in a manifest; a Python manifest has none."""
+    """Yield the name and the declaration of each Terraform provider in a manifest; none for one in Python.
+
+    A provider with a source or a path is one of Terraform.
+    """
     for name, declared in _section(manifest, "providers").items():
         if isinstance(declared, dict) and not {"source", "path"}.isdisjoint(declared):
             yield str(name), declared
 
 
 def _names_of_providers(context: click.Context) -> Iterator[tuple[str, TypeNames]]:
-    """Yield each Terraform provider of the manifest with the names of its types and functions, recorded before."""
+    """Yield each Terraform provider of the manifest with the names of its types and functions.
+
+    An earlier command has recorded them in a file: to start the program of the provider would take too long here.
+    """
     from resource_api.terraform.type_names import TypeNamesFile
 
     manifest = str(context.params.get("manifest") or "")
@@ -501,7 +530,10 @@ def _types_of_providers(context: click.Context) -> Iterator[str]:
 
 
 def _section(manifest: str, name: str) -> Mapping[str, object]:
-    """Return a section of a manifest in YAML or JSON, which may be incomplete; {} of a Python manifest."""
+    """Return a section of a manifest in YAML or JSON; {} of one in Python, which would have to be executed.
+
+    A manifest in YAML may be incomplete outside the section.
+    """
     if manifest.endswith(".py"):
         return {}
     text = _text(manifest)

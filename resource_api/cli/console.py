@@ -83,7 +83,7 @@ class Console:
             self.log_plan_errors(plan)
 
     def log_plan_errors(self, plan: ExecutionPlan) -> None:
-        """Log the resources that cannot be planned, unless the plan, which shows them, is on the log's terminal."""
+        """Log the resources that cannot be planned, unless the user sees them in the plan on the same terminal."""
         for step in plan.steps:
             if step.decision.error and (self._output.json or not self._output.on_one_terminal):
                 reference, name = str(step.reference), step.definition.name
@@ -91,7 +91,10 @@ class Console:
                 self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
 
     def show_report(self, report: RunReport, code: int, *, interrupted: bool) -> None:
-        """Print the summary of a run, after failures that a long log has scrolled away; nothing after a noop plan."""
+        """Print the summary of a run; before it again the failures that a long log has scrolled away.
+
+        Nothing is printed after the plan of a noop run, which has a summary, unless the run was ``interrupted``.
+        """
         if self._output.json:
             self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         elif not self._run.plan_is_shown or interrupted:
@@ -108,9 +111,9 @@ class Console:
         return Summary(noop=bool(self._settings.get("noop")))
 
     def show_problem(self, problem: Problem, cause: BaseException | None = None) -> None:
-        """Write a problem to stderr, with its source line below unless the output is JSON.
+        """Write a problem to stderr, with the line of the file that it is about below, unless the output is JSON.
 
-        If its ``cause`` is the error of a type's definition, that is the line in the type's file.
+        If its ``cause`` is the error of a type's definition, the line is that of the type's file.
         """
         located = problem
         if isinstance(cause, DefinitionError):
@@ -122,7 +125,7 @@ class Console:
         if source and problem.paste:
             problem = problem._replace(hint="; ".join(filter(None, [problem.hint, f"write {problem.paste}"])))
         if problem.file == MAPPING:
-            # A command has made it of its arguments: there is no file to open.
+            # The manifest is a mapping that a command has made of its arguments: there is no file to open.
             problem = problem._replace(file="", line=0, column=0)
         self._output.problem(problem, source)
 
@@ -140,7 +143,7 @@ class Console:
         )
 
     def end_json(self, problems: Sequence[Problem], code: int) -> None:
-        """End the JSON of a failed command: a stream by its summary, otherwise with the only document."""
+        """End the JSON of a failed command: a stream of events with a summary, otherwise write the only document."""
         if self._output.streams:
             self._output.emit(documents.line("summary", documents.summary(self._empty_summary(), code)))
         else:

@@ -45,6 +45,7 @@ def edit_until_valid(session: Session, used_for: str, path: str, original: str, 
     current, refused, count = original, "", 0
     while True:
         text = _run_editor(session, used_for, path, current)
+        # Without the lines about problems, which ``_with_problems`` has put above the text.
         body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_PROBLEM))
         if original in (text, body) or not body.strip():
             session.log.write("notice", "", "nothing has been edited, so nothing is changed")
@@ -53,7 +54,7 @@ def edit_until_valid(session: Session, used_for: str, path: str, original: str, 
             return accept(body)
         except ManifestError as error:
             count += 1
-            # The user leaves it as it is, or the editor is a program that repeats its mistake.
+            # The user leaves the refused text as it is, or the editor is a program that repeats its mistake.
             if body == refused or (count == _MOST and not sys.stdin.isatty()):
                 raise
             current, refused = _with_problems(body, error.problems), body
@@ -97,8 +98,9 @@ _FILE: Final = "resources.yaml"
 def edit_resources(session: Session, listed: Listed, providers: Mapping[str, object]) -> int:
     """Let the user edit resources, apply those that have changed as ``ATTR=VALUE`` would, and return the exit code.
 
-    ``providers`` is that section of a manifest, with the only provider of the resources; empty: they need none. A
-    resource that is taken out is left as it is. Raise ``ManifestError`` for a problem that the user leaves as it is.
+    ``providers``: the section ``providers`` of a manifest, with the one provider of the resources; empty if they need
+    none. A resource that the user removes from the text stays as it is. Raise ``ManifestError`` for a problem that the
+    user leaves.
     """
     original = "\n".join(yaml_manifest.manifest(listed)) + "\n"
     before = yaml_reader.read(original.encode(), _FILE).data["resources"]

@@ -63,9 +63,9 @@ def of_hosts(
 ) -> int:
     """Return the code of a command over many hosts: 128 + N after signal N, the last of ``signals``.
 
-    ``detailed``: as for a run, but 1 for a failed ``plan``. Hosts of an ``ignored`` status, such as unreachable, count
-    as successful. One cause of all failures has its own code, so that a script can wait or correct the manifest: 75 for
-    a held lock, 65 if every host has refused the manifest.
+    ``detailed``: 0, 2, 4 or 6 as for a run; a ``plan`` has 1 for a failure. Hosts of an ``ignored`` status, such as
+    unreachable, count as successful. One cause of all failures has its own code, so that a script can wait or correct
+    the manifest: 75 for a held lock, 65 if every host has refused the manifest.
     """
     if signals:
         return 128 + signals[-1]

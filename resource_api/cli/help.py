@@ -65,7 +65,7 @@ class _WithExamples(click.Command):
         self.examples = examples
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the program's ``--help``, which all commands share for speed; a command alone has click's."""
+        """Return the program's ``--help``, which all commands share for speed; a command without a program, click's."""
         if ctx.parent is None:
             return super().get_help_option(ctx)
         return ctx.find_root().command.get_help_option(ctx)
@@ -127,10 +127,15 @@ class DefaultingGroup(CommandGroup):
         self._default, self._least = default, least
 
     def with_command(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the arguments with the name of the default command before them, unless they begin with a command."""
-        count = len(args) + ctx.resilient_parsing  # the word that a shell completes is not among them
-        has_command = not args or count < self._least or args[0] in {*self.commands, *ctx.help_option_names}
-        return args if has_command else [self._default, *args]
+        """Return the arguments with the name of the default command before them, unless they begin with a command.
+
+        Fewer than ``least`` arguments have no default: a single word may be a command that is misspelt.
+        """
+        count = len(args) + ctx.resilient_parsing  # while a shell completes a word, that is not among the arguments
+        is_too_short = not args or count < self._least
+        if is_too_short or args[0] in {*self.commands, *ctx.help_option_names}:
+            return args
+        return [self._default, *args]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the remaining arguments as click does, with the default command added."""
@@ -233,7 +238,7 @@ def _record(option: click.Option, context: click.Context, *, everything: bool) -
 
 
 def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
-    """Write the section of a command's examples into its help, unless there are none; none is wrapped."""
+    """Write the section of a command's examples, if it has any, into its help; long examples are not wrapped."""
     if examples:
         with formatter.section("Examples" if len(examples) > 1 else "Example"):
             for example in examples:
@@ -248,7 +253,7 @@ def _write_line(text: str, formatter: click.HelpFormatter, *, blank_above: bool 
 
 
 def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
-    """Return click's error for a command line, with advice, such as the nearest option, if there is some."""
+    """Return click's error for a command line with advice for the user, such as the nearest option, if there is any."""
     if isinstance(error, click.NoSuchOption):
         name = _as_written(error.option_name, arguments)
         return _usage_error(f"No such option '{name}'", _advice_on_option(name, error.ctx), error.ctx)
@@ -265,8 +270,11 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
 
 
 def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
-    """Write a usage error in JSON to stdout if ``--json`` is among the unparsed ``arguments``. Raise ``OSError``."""
-    options = {word.partition("=")[0] for word in takewhile("--".__ne__, arguments)}
+    """Write a usage error in JSON to stdout if ``--json`` is among the ``arguments``, which could not be parsed.
+
+    Raise ``OSError``.
+    """
+    options = {word.partition("=")[0] for word in takewhile(lambda word: word != "--", arguments)}
     if "--json" not in options:
         return
     problem = documents.problem(Problem(None, error.format_message(), code="usage"))

@@ -71,7 +71,7 @@ _directory_option = click.option(
 
 
 def _default_mode() -> str:
-    """Return the default of ``--mode``: ``noop`` if RESOURCE_API_NOOP is set. Raise ``BadParameter``."""
+    """Return the default of ``--mode``: ``noop`` if RESOURCE_API_NOOP is true. Raise ``BadParameter``."""
     try:
         return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
     except click.BadParameter as error:
@@ -126,7 +126,10 @@ def run(context: click.Context, /, **settings: Any) -> int:
     agent = _agent(settings)
 
     def on_killed(killed: run_schedule.KilledRun) -> None:
-        """Record and report a run that a signal has ended, which could not do it; the agent goes on after an error."""
+        """Record and report a run that a signal has killed before it could do so itself.
+
+        An error of this is only logged: the agent continues with its next run.
+        """
         run_schedule.log_line(f"resource-api: {killed}")
         try:
             run_schedule.record_killed(agent, killed)
@@ -151,7 +154,10 @@ def run(context: click.Context, /, **settings: Any) -> int:
 
 
 def _agent(settings: Settings) -> Agent:
-    """Return the agent of the options. Raise ``click.UsageError`` for an invalid one: there may be no session."""
+    """Return the agent of the options.
+
+    Raise ``click.UsageError`` for an invalid option, also without a session, which would show a ``UsageError``.
+    """
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":
         raise click.UsageError(f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'")
@@ -180,7 +186,10 @@ def _default_directory() -> str:
 
 
 def _session(settings: Settings, *, runs: bool = False) -> Session:
-    """Return a session, imported here: ``agent run``, which stays in memory between runs, needs none."""
+    """Return a session of a subcommand; ``runs``: it applies a manifest.
+
+    The import is here because ``agent run``, which stays in memory between runs, needs no session.
+    """
     from resource_api.cli.session import Session
 
     return Session(settings, runs=runs)
@@ -191,7 +200,8 @@ def _session(settings: Settings, *, runs: bool = False) -> Session:
 def once(**settings: Any) -> int:
     """Apply MANIFEST of SOURCE once, as 'agent run' does at each of its times; for a timer."""
     agent, source_fields = _agent(settings), dict[str, object]()
-    # Before the run, so that an error before the version is known is reported too; ``_once`` fills the fields.
+    # The targets are set before the run, so that also an error before the source's version is known is reported.
+    # ``_once`` fills ``source_fields`` when it knows the version.
     settings["reports"] = [
         _with_source(target, source_fields) for target in settings["reports"] or [_default_report(settings)]
     ]
@@ -201,7 +211,7 @@ def once(**settings: Any) -> int:
 
 
 def _default_report(settings: Settings) -> Target:
-    """Return the default directory of reports, as a target: in ``--directory``, or beside its default."""
+    """Return the target without ``--report``: ``reports/`` in ``--directory``, or beside the default ``agent/``."""
     directory = _directory(settings) if settings["directory"] else _default_directory()
     target = reporting.report_directory(f"{directory}/reports")
 
@@ -219,10 +229,13 @@ def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
 
 
 def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) -> Target:
-    """Return a target of ``--metrics`` with the agent's period and pause, and ``source_fields``, set by ``_once``."""
+    """Return a target of ``--metrics`` that adds the agent's period and pause and the source's version to each run.
+
+    Monitoring sees by them whether the agent works. ``_once`` sets the version in ``source_fields``.
+    """
 
     def report(document: Mapping[str, Any]) -> None:
-        """Write the metrics of a run, with those of the agent and the source."""
+        """Write the metrics of a run, with those of the agent and the source; the document's own fields win."""
         fields = {
             "period": agent.period,
             "paused": False,
@@ -235,7 +248,10 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
 
 
 def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Settings) -> None:
-    """Write the metrics of a killed run in its place, for monitoring. Raise ``OSError`` or ``StateError``."""
+    """Write the metrics that a killed run could not write itself, so that monitoring sees the failure.
+
+    Raise ``OSError`` or ``StateError``.
+    """
     if not settings["metrics"]:
         return
     last: Mapping[str, object] = agent_status.last_run(agent.directory) or {}
@@ -247,10 +263,10 @@ def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Setti
 
 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
-    """Have the session write, at its end, the metrics of a paused agent, for monitoring, but no report."""
+    """Make the session write the metrics of a paused agent at its end, for monitoring, but no report."""
     last: Mapping[str, object] = agent_status.last_run(agent.directory) or {}
     if session.reporting is not None:
-        session.reporting.detach()  # of the reports, and of the trace, which is of a run too
+        session.reporting.detach()  # a pause is no run: no report and no trace of it is written
         session.reporting.targets = settings["metrics"]
     session.set_document({
         "kind": "agent",
@@ -289,13 +305,13 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
     """Apply a version of the source by the command ``apply``, and return the exit code.
 
-    If the newest version cannot be verified, this is the last verified one, and the error is shown. ``keep`` receives
+    ``version`` is the last verified one if the newest cannot be verified: its error is then shown. ``keep`` receives
     the document of the run, to be recorded.
     """
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
         session.console.emit_problem(Problem(None, text, code=str(version.fields["trust"])))
-    # That command has a session of its own, which reports the run and writes to stdout.
+    # The command apply has a session of its own, which reports the run and writes to stdout.
     reporters = session.reporting.detach() if session.reporting is not None else ()
     parameters = {
         **settings,
@@ -306,7 +322,7 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
         "instead_of_success": version.error.exit_code if version.error is not None else 0,
         "lock_timeout": settings["lock_timeout"] or _LOCK_TIMEOUT,
         "reports": [*reporters, reporting.Target("the agent", keep)],
-        # They are among the reporters.
+        # Empty, because the targets of --metrics are among the reporters.
         "metrics": [],
     }
     session.output.restore_stdout()
@@ -337,7 +353,7 @@ def status(**settings: object) -> int:
     With --on: 1 where an agent is failing, stale, paused or unknown, or its host gave no answer.
     """
     session, context = _session(settings), click.get_current_context()
-    # The variable is of this machine.
+    # A directory from the environment is one of this machine: hosts do not get it.
     is_explicit = context.get_parameter_source("directory") is click.core.ParameterSource.COMMANDLINE
     if options.is_hosted(settings):
         directory = settings["directory"] if is_explicit else None

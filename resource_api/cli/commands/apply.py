@@ -35,8 +35,8 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
         return code
 
     def on_plan(plan: Plan) -> None:
-        """Show the plan of a noop run, before it is carried out; let the garbage collector work again."""
-        # The values of a plan live until the end of the run: frozen, they cost the collector, off until here, no time.
+        """Show the plan of a noop run, before it is carried out; switch the garbage collector on again."""
+        # The plan's values live until the end of the run: freeze exempts them from each later collection.
         gc.freeze()
         gc.enable()
         if settings["noop"]:
@@ -49,7 +49,7 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
     else:
         inputs, run_options = session.inputs.values, options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]
-        gc.disable()  # until on_plan
+        gc.disable()  # until on_plan: the values of a plan live that long, so that searching them frees nothing
         report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **run_options)
     if not (session.json or session.run.plan_is_shown):
         session.output.print(text.outputs(report.outputs))
@@ -57,8 +57,8 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
 
 
 def _saved_plan(session: Session, document: Mapping[str, object], file: str) -> saved_plan.SavedPlan:
-    """Return the plan saved in a file, to be applied; the types beside its manifest are found, as when it was made."""
-    # Its problems quote sources that have not changed since it was planned.
+    """Return the plan saved in a file, to be applied; register the types beside its manifest, as when it was made."""
+    # A problem quotes a line of the manifest only if that file has not changed since the plan was saved.
     session.console.source_time = os.stat(file).st_mtime
     plan = saved_plan.SavedPlan(document, file, session.runtime.key)
     if plan.manifest.path:  # standard input has none

@@ -106,7 +106,10 @@ def _copies(store_path: str, path: str | None, *, beneath: bool = True) -> Itera
 
 
 def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
-    """Return the newest copy whose digest begins with ``at``, if any. Raise ``UsageError`` or ``ResourceError``."""
+    """Return the newest copy, to be restored; with ``at``, the newest whose digest begins with it.
+
+    Raise ``UsageError`` if ``at`` is too short or ambiguous, ``ResourceError`` if there is no such copy.
+    """
     if at is not None and len(at) < _FEWEST_DIGITS:
         raise UsageError(f"--at {at}: give at least {_FEWEST_DIGITS} digits")
     matches = [copy for copy in copies if at is None or copy.sha256.startswith(at.lower())]

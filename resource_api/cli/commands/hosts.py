@@ -78,7 +78,7 @@ def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints:
     # The user compares the keys before the question.
     if not session.json:
         session.output.print(map(_key_line, rows))
-    rows = _recorded(rows, confirm)
+    rows = _record_unknown(rows, confirm)
     count = sum(row.status == "recorded" for row in rows)
     session.console.show(
         lambda: [row.document() for row in rows], lambda: f"Recorded {counted(count, 'key')}." if count else ""
@@ -175,7 +175,10 @@ def _address(host: Host) -> str:
 
 
 def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
-    """Return the SSH keys of hosts, compared with ``known_hosts`` and ``fingerprints``. Raise ``ResourceError``."""
+    """Return the SSH keys of hosts, for the user to trust; refused are those that differ from ``known_hosts``.
+
+    With ``fingerprints``, a key that has none of them is refused too. Raise ``ResourceError``.
+    """
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):
         if isinstance(key, HostUnreachable):
@@ -196,8 +199,11 @@ def _key_line(row: _Key) -> str:
     return escape(f"{row.host.name}: {key.endpoint.text} {key.algorithm} {key.fingerprint}{mark}")
 
 
-def _recorded(rows: list[_Key], confirm: Callable[[str], bool] | None) -> list[_Key]:
-    """Append the unknown keys to ``known_hosts``, unless ``confirm`` answers no; return all with their status then."""
+def _record_unknown(rows: list[_Key], confirm: Callable[[str], bool] | None) -> list[_Key]:
+    """Append the unknown keys to ``known_hosts``, unless ``confirm`` answers no; return all rows.
+
+    The status of the keys that were appended is then ``recorded``.
+    """
     unknown = [row.key for row in rows if row.key is not None and row.status == "unknown"]
     these_keys = "this key" if len(unknown) == 1 else f"these {len(unknown)} keys"
     if not unknown or (confirm is not None and not confirm(f"Trust {these_keys}?")):

@@ -155,7 +155,10 @@ def _project(session: Session, out: str) -> str:
 
 
 def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[list[str], bool]:
-    """Return the lines of a manifest of all resources of types, and whether all of them could be read."""
+    """Return the lines of a manifest of all resources of types, and whether all of them could be read.
+
+    A resource that no manifest can declare as it is, ``unlisted``, is a comment with the reason in it.
+    """
     reader = session.reader
     definitions, explicit = resource_selection.find_types(reader, type_names)
     listed, complete = resource_selection.read_types(reader, definitions, explicit, strict=session.settings["strict"])
@@ -166,7 +169,10 @@ def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[li
 
 
 def _with_imports(content: bytes, out: str) -> Manifest:
-    """Return the written manifest with ``lifecycle: {import: TITLE}`` in each resource, in memory only."""
+    """Return the written manifest with ``lifecycle: {import: TITLE}`` in each resource: ``/etc/motd`` for a file.
+
+    Only this run needs it, to take the resources over; the file ``out`` is for later runs and goes without.
+    """
     document = yaml_reader.read(content, out)
     resources = {
         reference: {**(body or {}), "lifecycle": {"import": reference.partition("[")[2].removesuffix("]")}}

@@ -61,7 +61,10 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: o
 
 
 def _empty_manifest(session: Session) -> Source:
-    """Return the empty manifest for ``eval``, of the project ``--project`` or the only recorded one."""
+    """Return the empty manifest for ``eval``; its project selects the recorded resources that an expression reads.
+
+    It is that of ``--project``, or the only one in state.
+    """
     recorded = {name.project for name in session.runtime.store.stacks()}
     project = session.settings["project"] or (recorded.pop() if len(recorded) == 1 else "none")
     return {"project": project, "resources": {}}

@@ -158,7 +158,10 @@ def _refusal(name: str) -> str:
 
 
 def _with_name(text: str, name: str) -> str:
-    """Return a template with the name as references, classes and environment variables spell it."""
+    """Return a template with "sample" replaced by the name in each spelling of it.
+
+    For ``apt_key`` they are ``TestAptKey`` (a class), ``Apt_key`` (a reference), ``APT_KEY`` (a variable) and itself.
+    """
     camel = "".join(word.capitalize() for word in name.split("_"))
     words = {"TestSample": f"Test{camel}", "Sample": capitalize_type(name), "SAMPLE": name.upper(), "sample": name}
     return re.sub("|".join(words), lambda match: words[match[0]], text)

@@ -119,7 +119,7 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
 
 
 def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
-    """Return the plan of an apply, or of a destroy."""
+    """Return the plan of an apply, or of a destroy, which has no options about declared resources."""
     settings = session.settings
     inputs, source, run_options = session.inputs.values, session.source(manifest), options.run_options(settings)
     if destroy:
@@ -185,7 +185,10 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
 
 
 def _show_destruction(session: Session, planned: Plan, *, noop: bool, asks: bool) -> None:
-    """Print the plan of a destruction if it ``asks`` or under noop; log if nothing is recorded to destroy."""
+    """Show the plan of ``destroy`` under noop, or above the question if it ``asks``, but not with ``--json``.
+
+    If nothing is recorded, so that nothing can be destroyed, log this.
+    """
     if noop:
         session.console.show_noop(planned)
     elif not session.json:
@@ -312,20 +315,23 @@ def _wait_for(pid: int) -> int:
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except _Stopped as stopped:
-        with suppress(ChildProcessError, ProcessLookupError):  # it has just ended
-            if stopped.number != signal.SIGINT:  # which a terminal sends to all
+        with suppress(ChildProcessError, ProcessLookupError):  # the process has just ended
+            if stopped.number != signal.SIGINT:  # the terminal has sent Ctrl-C to both processes
                 os.kill(pid, stopped.number)
             os.waitpid(pid, 0)
         raise
 
 
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
-    """Make one plan in this forked process, write the files that it read to the descriptor ``report``, and exit."""
-    code = 70  # of an error that no session has reported
+    """Make one plan in this forked process, write the files that it read to the descriptor ``report``, and exit.
+
+    The files are those to watch: not those of the machine, which the phases ``_MACHINE`` of the plan read.
+    """
+    code = 70  # the exit code of an error that the session of the plan could not report
     try:
         _handle_signals(_SIGNALS)
         with suppress(OSError):
-            os.chdir(base)  # which may have been removed and made again
+            os.chdir(base)  # the directory may have been removed and made again
         files = record_files(lambda: bound_fields.get().get("phase") not in _MACHINE, base)
         code = plan.callback(**settings, out=None, uncached=True) if plan.callback is not None else code
         if not exit_codes.is_planned(code):
@@ -333,7 +339,7 @@ def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn
         with open(report, "w", encoding="utf-8", closefd=False) as file:
             json.dump(files, file)
     finally:
-        # Clean-up at exit, which the fork has copied, is the parent's alone.
+        # Not sys.exit: the functions registered for the exit are copies of the parent's, which runs them itself.
         os._exit(code)
 
 
@@ -346,7 +352,10 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
     signatures: Signatures = {}
 
     def note(event: str, arguments: Any) -> None:
-        """Record the signature of a file that the interpreter opens for reading, once, and before it can change."""
+        """Record the signature of a file that is opened for reading, before its content is read; for ``addaudithook``.
+
+        Left out are files that are not the user's, such as those of the interpreter.
+        """
         if event not in _EVENTS or not isinstance(arguments[0], (str, bytes)):
             return
         is_read = event != "open" or arguments[2] & os.O_ACCMODE == os.O_RDONLY
@@ -377,7 +386,7 @@ def _signatures(paths: Iterable[str]) -> Signatures:
 
 
 def signature(path: str) -> list[int] | None:
-    """Return values that differ after a change of a file or of a directory's entries, or None without either."""
+    """Return values that differ after a change of a file or of a directory's entries; None if the path is missing."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

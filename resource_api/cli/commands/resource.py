@@ -201,7 +201,7 @@ def _show_documents(session: Session, listed: Listed, form: str) -> None:
 
 
 def _tables(listed: Listed, columns: int | None) -> Iterator[str]:
-    """Yield the lines of a table for each type with resources; of more types, each below its name."""
+    """Yield the lines of a table for each type with resources; above each is the type's name if there are more."""
     for number, (definition, rows) in enumerate(pair for pair in listed if pair[1]):
         if len(listed) > 1:
             if number:
@@ -212,9 +212,13 @@ def _tables(listed: Listed, columns: int | None) -> Iterator[str]:
 
 
 def _table_rows(definition: TypeDefinition, rows: Rows) -> list[dict[str, object]]:
-    """Return rows with their columns in order: title, namevars, other attributes, read-only ones; without secrets."""
+    """Return rows with their columns in order: title, namevars, other attributes, read-only ones; without secrets.
+
+    A single namevar has no column of its own: its value is the title.
+    """
     namevars = definition.namevars if len(definition.namevars) > 1 else ()
     columns = [name for name in definition.attributes if name not in {*definition.namevars, *definition.sensitive}]
     read_only = definition.names_of_kind("read_only")
-    order = ["title", *namevars, *sorted(columns, key=read_only.__contains__)]
+    writable_first = sorted(columns, key=lambda name: name in read_only)
+    order = ["title", *namevars, *writable_first]
     return [{name: row.get(name) for name in order} for row in rows]

@@ -282,7 +282,7 @@ def rename_stack(session: Session, name: str, new: str, project: str | None, **_
     store = session.runtime.store
     old = selected(store, {"stack": name, "project": project}, advice="")
     to = StackName(old.project, new)
-    # The history is then that of the new name, to which the command is added; the old one is locked in addition.
+    # ``changing`` locks the new name and records this command in its history; ``claim`` locks the old name too.
     with RecordedStack(session.runtime, session.settings, to).changing("stack rename"):
         session.runtime.claim(old)
         store.rename(old, to)
