@@ -141,9 +141,10 @@ class Display:
                 self._session.output.error_text(line)
 
     def batch_ended(self, batch: BatchReport) -> None:
-        """Show the results that no host of an earlier batch had, and the counts of the batch if another follows.
+        """Show the new results of a batch of hosts, and its counts if another batch follows.
 
-        Answers and resources are shown at the end, as one table. At ``--verbose`` each line was shown when it came.
+        A result of a host in an earlier batch is not new. Overviews and the resources of ``resource`` are shown at the
+        end, as one table. With ``--verbose`` each line was shown when it came.
         """
         if self._json:
             self._emit("batch_end", _batch(batch))
@@ -159,7 +160,10 @@ class Display:
             self._session.output.print(text.batch(batch.number, batch.of, counts, following))
 
     def next_batch(self, batch: BatchReport) -> str:
-        """Return why the next batch must not begin, by ``--between``'s command or ``--pause``'s question, or ""."""
+        """Return the reason to end the run after a batch, or "": the failed command of ``--between``, or a no.
+
+        The no is the user's answer to the question of ``--pause``.
+        """
         settings = self._session.settings
         if not (settings.get("between") or settings.get("pause")):
             return ""
@@ -178,7 +182,7 @@ class Display:
         return "" if go_on else "the answer was no"
 
     def before_batch(self, batch: BatchStart) -> str:
-        """Return why a batch must not begin, by the command of ``--before``, or ""."""
+        """Return the reason not to begin a batch, the failure of the user's command ``--before``, or ""."""
         if not self._session.settings.get("before"):
             return ""
         self._release_terminal()
@@ -334,12 +338,12 @@ class Display:
 
 
 def lines_of(session: Session, work: Work, document: Mapping[str, object], *, color: bool = False) -> list[str]:
-    """Return the lines of a document from a host, or of an error: hosts may send anything."""
+    """Return the lines that show a document from a host; hosts may send anything, so also the line of an error."""
     try:
         if document["type"] == "result":
             return list(_answer_lines(session, work, document.get("document")))
         return list(text.document_lines(document, color=color))
-    except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
+    except (*UNEXPECTED, OSError) as error:  # OSError: a time in the document that the system cannot convert
         return [text.error(f"it sent what cannot be shown: {describe_unexpected(error)}")]
 
 
@@ -360,6 +364,7 @@ def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]
 def plan_lines(document: Mapping[str, object], registry: Registry, style: Style) -> Iterable[str]:
     """Return the lines of a plan that a host has sent, or an error for a document of another form."""
     try:
+        # A merged plan lacks the fields that differ from host to host.
         plan = saved_plan.validated({**NO_HOST, **document}, "plan")
         return list(plan_text.document_lines(saved_plan.show(plan, "plan", registry), style))
     except ManifestError as error:
@@ -367,7 +372,10 @@ def plan_lines(document: Mapping[str, object], registry: Registry, style: Style)
 
 
 def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
-    """Yield the resources in the common answer of a group of hosts, with the name and address of ``host``."""
+    """Yield the resources in the common answer of a group of hosts, as ``host`` has sent them.
+
+    Answers that differ only in the host's name and address are equal. For "" the names are those of one of the hosts.
+    """
     for document in group.documents(host):
         rows = document.get("document") if document["type"] == "result" else None
         if isinstance(rows, list):  # hosts may send anything
@@ -383,7 +391,7 @@ class Overviews:
     """The overviews of hosts, as they arrive, and their display."""
 
     def __init__(self, session: Session, seconds: float, form: str) -> None:
-        """Begin without overviews, of the last ``seconds``; ``form``: ``html`` for a page, otherwise a table."""
+        """Begin without overviews, which cover the last ``seconds``; ``form``: ``html`` for a page, or a table."""
         self._session = session
         self._seconds = seconds
         self._form = form

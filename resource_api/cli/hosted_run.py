@@ -103,7 +103,7 @@ def _confirmed_plans(
     planning = work._replace(command="plan", options={**work.options, "empty": True})
     code = hosted_run.run(planning, on_result=plans.add)
     if not (exit_codes.is_planned(code) and plans.summary.changed):
-        return {}, code  # of the failed plan, or of one without anything to destroy
+        return {}, code  # the planning has failed, or there is nothing to destroy
     return (plans.confirmed, 0) if confirm(plans.question(stack)) else ({}, 1)
 
 
@@ -111,9 +111,10 @@ class HostedRun:
     """Runs of one command over hosts, with the archives of this package and of the user's modules."""
 
     def __init__(self, session: Session, work: Work, key: bytes, earlier: RecordedRun | None) -> None:
-        """Make the archives for ``work``; ``key``: of the digests of inputs.
+        """Make the archives for ``work``; ``key``: the key of the digests of inputs.
 
-        A rerun has the batches of the ``earlier`` run by default. Raise ``ManifestError`` if its content has changed.
+        A rerun has the batches of the ``earlier`` run by default. Raise ``ManifestError`` if ``work`` has another
+        manifest, input or module than that run.
         """
         self._session = session
         self._package = archives.package_archive(f"{_fleet_directory()}/payloads", work.libraries)
@@ -180,7 +181,10 @@ class HostedRun:
         return make_rollout(hosts, self._session.settings["at_once"], batches, bound)
 
     def _begin(self, work: Work, ledger: Ledger | None) -> tuple[str, bytes]:
-        """Begin the record of the run, if it changes anything; return the run's id and the key of digests, or b""."""
+        """Begin the record of the run if there is a ledger, that is, if the run changes anything.
+
+        Return the run's id and the key of the digests that the record has of inputs; b"" without a ledger.
+        """
         if ledger is None:
             return secrets.token_hex(8), b""
         settings, key = self._session.settings, ledger.key

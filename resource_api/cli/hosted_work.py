@@ -83,9 +83,9 @@ def prepare(
 ) -> Work:
     """Return the work for each host: manifest or saved plan, inputs, options.
 
-    It is checked as far as possible before any host is contacted: ``ManifestError``, ``UsageError``. ``manifest``: None
-    for a command without one, a directory of saved plans for ``apply``. ``arguments``: the options of this command
-    alone.
+    Raise ``ManifestError`` or ``UsageError`` for every mistake that can be seen before any host is contacted.
+    ``manifest``: None for a command without one; for ``apply`` also a directory of saved plans. ``arguments``: the
+    options of this command alone.
     """
     inputs, job_options = CommonInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
     no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping
@@ -159,11 +159,14 @@ def _libraries(
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
-    """Return the documents of a manifest with all possible includes: hosts evaluate their conditions."""
+    """Return the documents of a manifest and of all files that it may include, also under a condition.
+
+    Each host decides by its own facts which of them it includes.
+    """
     source = session.source(manifest)
     if isinstance(source, Manifest):  # standard input has been read
         if source.with_includes is not None:
-            source = source.with_includes(lambda *_: "")  # all: their conditions are judged on the hosts
+            source = source.with_includes(lambda *_: "")  # no reason to leave out a file: all are included
         return source.documents
     return job_inputs.read_documents(str(source), session.registry.trust.open)
 
@@ -193,7 +196,7 @@ def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
 
     ``modules``: the digest of the user's modules. ``key``: of the digests of inputs, which may be secret.
     """
-    # A variable that no input is declared for may differ; the declared ones are in the digests of hosts' inputs.
+    # Inputs from the environment count only if the manifest declares them: the digests of the hosts' inputs have these.
     stronger = {
         name: value for name, value in work.arguments.stronger.items() if not isinstance(value, EnvironmentInput)
     }
@@ -255,9 +258,10 @@ def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[st
 
 
 def check_unused(session: Session, selection: Selection, patterns: Sequence[str], option: str = "--on: ") -> None:
-    """Warn of ``&NAME`` in patterns of hosts that restricts to nothing, which is likely mistyped.
+    """Warn of ``&NAME`` in patterns of hosts if no host has this name, which is then likely mistyped.
 
-    Raise ``UsageError`` for such a ``!NAME``: a host to be excluded would be changed. ``option`` begins the messages.
+    Raise ``UsageError`` for such a ``!NAME``: the host that the user excludes would be changed. ``option`` begins the
+    messages.
     """
     for name, names, excluded in islice(selection.unused(patterns), _COMPARED):
         mark = "!" if excluded else "&"

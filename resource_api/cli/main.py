@@ -230,7 +230,7 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 
     open_closed_streams()  # without stderr click would write to stdout
     error = with_advice(error, arguments)
-    text = escape_lines(error.format_message())
+    text = escape_lines(error.format_message())  # the message quotes arguments, which may control the terminal
     printed = error if text == error.format_message() else click.UsageError(text, getattr(error, "ctx", None))
     try:
         printed.show()
@@ -246,7 +246,7 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 def _report_unwritten(error: OSError) -> int:
     """Report an error of writing help, the version or a usage error, without a session; return the exit code."""
     _discard(1)
-    # Without a file it is that of a write, or a working directory that was removed.
+    # An error without a file is that of a write; ENOENT then means that the working directory was removed.
     cause = error.filename or ("the working directory" if error.errno == errno.ENOENT else "cannot write")
     try:
         sys.stderr.write(f"resource-api: {cause}: {error.strerror}\n")

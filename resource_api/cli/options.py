@@ -109,7 +109,10 @@ class Path(click.ParamType[str]):
         self._click_path = partial(click.Path, exists=exists, file_okay=file_okay, dir_okay=dir_okay)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path. Raise ``BadParameter``: click's would report a path in a forbidden directory as missing."""
+        """Return the path. Raise ``BadParameter`` if it is refused.
+
+        A path in a directory without permission has its own message: click would report it as missing.
+        """
         if os.access(value, os.R_OK) and self._is_okay[os.path.isdir(value)]:
             return value
         if self._exists:
@@ -204,7 +207,10 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 def _targets(kind: str, context: click.Context, option: click.Parameter, value: Any) -> list[Target]:
-    """Return the targets of ``--report`` or ``--metrics``, by ``kind`` in ``reporting``. Raise ``BadParameter``."""
+    """Return the targets of ``--report`` or ``--metrics``. Raise ``BadParameter``.
+
+    ``kind``: the function of ``reporting`` that makes a target of a text, ``report`` or ``metrics``.
+    """
     texts = [value] if isinstance(value, str) else value or []
     for text in texts:
         if not output_file(context, option, text):
@@ -237,10 +243,13 @@ def _option(group: str, text: str, *flags: str, **settings: object) -> dict[str,
 
 
 def _run_option(name: str, option: RunOption) -> dict[str, object]:
-    """Return click's settings for an option of ``Runtime``'s methods, from its declaration."""
+    """Return click's settings for an option of ``Runtime``'s methods, such as ``noop``, from its declaration there.
+
+    So the command line and the methods have the same options.
+    """
     settings = {"envvar": option.variable, "rare": option.rare, **_KINDS[option.kind]}
     group = WHAT_TO_CHANGE if option.phase in {"selection", "changes"} else HOW_TO_RUN
-    if name == "noop":  # used most, it stands among a command's own options, in the order of declaration
+    if name == "noop":  # the option that is used most: the help shows it among a command's own options
         group, settings["rank"] = OWN, 0
     return _option(group, option.help, *_RUN_FLAGS.get(name, ()), **settings)
 
@@ -482,9 +491,8 @@ def is_hosted(settings: Settings) -> bool:
             raise UsageError(f"{flag(name)} needs --on")
     context = click.get_current_context(silent=True)
     source = context.get_parameter_source("hosts_file") if context is not None else None
-    if (
-        settings.get("hosts_file") and source is click.core.ParameterSource.COMMANDLINE
-    ):  # a variable also is there for commands without --on
+    # The variable of --inventory may be set for all commands, so that it is no mistake here.
+    if settings.get("hosts_file") and source is click.core.ParameterSource.COMMANDLINE:
         raise UsageError("--inventory needs --on, which selects hosts of it; for all: --on all")
     return False
 
@@ -507,7 +515,7 @@ def saved_plan_options(settings: Settings, document: Mapping[str, object]) -> di
         if name in planning and source is click.core.ParameterSource.COMMANDLINE:
             msg = f"{parameter.opts[0]} cannot be given with a saved plan, which does what it shows; plan again"
             raise UsageError(msg)
-        value = source is not click.core.ParameterSource.DEFAULT and settings.get(name)
+        value = settings.get(name) if source is not click.core.ParameterSource.DEFAULT else None
         if name in {"stack", "project"} and value and value != document.get(name):
             raise UsageError(f"{parameter.opts[0]} {value}: the plan is about the {name} '{document.get(name)}'")
     return {name: settings[name] for name in EXECUTION}

@@ -61,14 +61,18 @@ class _OwnStream(io.TextIOWrapper):
     def __init__(
         self, number: int, drain: Callable[[], None], cleared: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        """Write to a copy of the descriptor ``number``; ``cleared`` returns a context without the live lines."""
+        """Write to a copy of the descriptor ``number``, for the command's own text.
+
+        ``drain`` waits for earlier text of child processes; ``cleared`` returns a context without the live lines of
+        the terminal, into which text must not be written.
+        """
         descriptor = io.FileIO(os.dup(number), "w")
         super().__init__(io.BufferedWriter(descriptor), encoding="utf-8", errors="backslashreplace")
         self._drain = drain
         self._cleared = cleared if self.isatty() else nullcontext
 
     def write(self, text: str, /) -> int:
-        """Write and flush, so that text and log lines stand in order where stdout and stderr are one file."""
+        """Write and flush, so that results and log lines stay in order where stdout and stderr are the same file."""
         self._drain()
         with self._cleared():
             length = super().write(text)
@@ -89,9 +93,9 @@ class Output:
         self._filter: DescriptorFilter | None = None
         self._live: LiveLines | None = None
         self.stdout, self.stderr = self._own_stream(1), self._own_stream(2)
-        os.dup2(2, 1)  # for everything that child processes print
+        os.dup2(2, 1)  # what child processes print on stdout is no result of the command: it goes to stderr
         if os.isatty(2):
-            process_guard.before_provider_code(self._start_filter)  # which escapes the controls of a terminal
+            process_guard.before_provider_code(self._start_filter)  # the filter escapes the controls of a terminal
         #: The error of a write to stdout, or empty; a reader that has closed it is none.
         self.write_error = ""
         #: Log lines come from any thread of a provider.
@@ -130,7 +134,10 @@ class Output:
         return event
 
     def _render(self, logger: object, method: str, event: EventDict) -> str:
-        """Return the line of a log event, with a text's diff below it, of a screen at most for each resource."""
+        """Return the line of a log event; below it the diff of a changed text, if the event has one.
+
+        The diffs of one resource have the lines of a screen at most.
+        """
         if event.get("change") is None:
             return logs.render_line(logger, method, event, color=self._log_color)
         subject, diff_lines = self._diffs
@@ -141,9 +148,9 @@ class Output:
         return lines
 
     def _without_repetition(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Return the event of an error without the program's output in it, if warnings have just shown that.
+        """Return the event of an error without the output of a program at its end, if warnings have just shown that.
 
-        Also count the lines after the first failure: after many of them the end of the run repeats it.
+        Also count the lines since the first failure: if there are many, the end of the run shows the failures again.
         """
         self.lines_after_failure += self._failed
         subject, lines = self._warned
@@ -173,7 +180,10 @@ class Output:
         return _OwnStream(number, self._drain, self._cleared)
 
     def live_lines(self) -> progress.LiveLines | None:
-        """Return lines that are replaced on stderr, above which other output is written; None without a terminal."""
+        """Return the lines of progress at the bottom of stderr, or None if they cannot be replaced there.
+
+        That is so without a terminal, on one without features (``TERM=dumb``), in CI, and with a log in JSON.
+        """
         if not (self._json_log or _is_dumb() or os.environ.get("CI")) and self.stderr.isatty():
             self._live = progress.LiveLines(self.stderr.fileno())
         return self._live
@@ -223,7 +233,7 @@ class Output:
             if self._filter is not None:
                 self._filter.learn(secret, declared=declared)
             else:
-                self._start_filter()  # which has the secret from the mask
+                self._start_filter()  # with the mask, which has the new secret already
 
     def _start_filter(self) -> None:
         """Start, once, the process that masks secrets and escapes controls in the output of child processes.
@@ -361,10 +371,10 @@ def _without_output(error: str, warned: Sequence[str]) -> str:
 
 
 def open_closed_streams() -> None:
-    """Put /dev/null where a standard stream is closed: the next opened file would get its number, and our output.
+    """Open /dev/null for each closed standard stream: the next opened file would get its number, and our output.
 
-    Another program may also have made stdout and stderr non-blocking, a terminal for all: here they wait again for
-    their reader, or text would be lost.
+    Also make stdout and stderr blocking, so that no text is lost when their reader is slow: another program that uses
+    the same terminal may have made them non-blocking.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:

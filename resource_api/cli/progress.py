@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from contextlib import contextmanager, suppress
+from math import ceil
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
@@ -91,12 +92,16 @@ class LiveLines:
                 self._lock.release()
 
     def _erasure(self, lines: Sequence[str]) -> str:
-        """Return the control sequences that erase ``lines``; a narrowed window has wrapped them into more rows."""
+        """Return the control sequences that erase ``lines``: to the start of the first row, and erase all below.
+
+        A window that was made narrower has wrapped a line into more rows.
+        """
         if not lines:
             return ""
         columns, _ = self.size
-        rows = sum(max(1, -(-width(line) // columns)) for line in lines)
-        return (f"\x1b[{rows - 1}A" if rows > 1 else "") + "\r\x1b[J"
+        rows = sum(max(1, ceil(width(line) / columns)) for line in lines)
+        upwards = f"\x1b[{rows - 1}A" if rows > 1 else ""
+        return f"{upwards}\r\x1b[J"
 
     def _write(self, text: str) -> None:
         """Write to the terminal; after an error show nothing more: a run must not fail because of its display."""
@@ -134,7 +139,7 @@ class ProgressDisplay:
     def __init__(
         self, lines: LiveLines | None, mask: Callable[[str], str] = str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Show activities by ``lines``, or by notices for None; ``mask`` masks the secrets in live lines."""
+        """Show activities by ``lines``, or for None by notices in the log; ``mask`` masks the secrets in live lines."""
         self._lines = lines
         self._mask = mask
         self._clock = clock
@@ -150,18 +155,21 @@ class ProgressDisplay:
         """Show an activity while the block runs; the first one starts the thread that draws."""
         if self._thread is None:
             self._start_thread()
-        with self._shown(activity):
+        with self._registered(activity):
             yield
 
     @contextmanager
     def waiting(self, activity: Activity) -> Iterator[Callable[[], None]]:
         """Show a wait while the block runs, at each call of the yielded function: a wait needs no thread."""
-        with self._shown(activity):
+        with self._registered(activity):
             yield self.update
 
     @contextmanager
-    def _shown(self, activity: Activity) -> Iterator[None]:
-        """Show an activity by ``update`` while the block runs; then erase its line, if it had one."""
+    def _registered(self, activity: Activity) -> Iterator[None]:
+        """Register an activity, which each ``update`` shows while the block runs; then erase its line, if it had one.
+
+        ``running`` and ``waiting`` differ only in the caller of ``update``: a thread, or the code that waits.
+        """
         self._due[activity] = activity.started + _FIRST
         try:
             yield
@@ -188,7 +196,10 @@ class ProgressDisplay:
                 activity.log(int(time_now - activity.started))
 
     def _line(self, activity: Activity, time_now: float, columns: int) -> str:
-        """Return ``[3/14] Package[nginx] installing … 12 s: DETAIL``, detail and then name cut to ``columns``."""
+        """Return ``[3/14] Package[nginx] installing … 12 s: DETAIL``, in ``columns`` at most.
+
+        If these are too few, first the detail is cut or left out, then the name is cut.
+        """
         prefix = f"[{activity.place}] " if activity.place else ""
         end = f" {activity.verb} … " if activity.verb else " … "
         end += f"{int(time_now - activity.started)} s"

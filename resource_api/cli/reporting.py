@@ -93,7 +93,7 @@ class Reporting:
 def _is_same_file(path: str, other: str) -> bool:
     """Return whether two paths are the same existing file, also by a link; False if one is missing.
 
-    ``Path`` drops a slash at the end, with which the system refuses the path of a file.
+    The paths may end in a slash, which ``Path`` drops: the system refuses ``site.yaml/`` for a file.
     """
     with suppress(OSError):
         return Path(path).samefile(Path(other))
@@ -119,7 +119,7 @@ def report(text: str) -> Target:
         return report_directory(text)
     for suffix, form in _FORMS.items():
         if text.endswith(suffix):
-            return _file_target(text, form, 0o600)  # the content of files is in it
+            return _file_target(text, form, 0o600)  # private: a report contains the contents of files
     raise UsageError(f"'{text}' ends in none of {', '.join(_FORMS)}, and is neither a directory nor MODULE:FUNCTION")
 
 

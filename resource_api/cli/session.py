@@ -73,7 +73,7 @@ class Session:
         self._runs = runs
         #: The problems that have ended the command, for the document of reporters.
         self._problems: Sequence[Problem] = ()
-        # Of hosts, too, JSON is their events, except the resources of ``resource``, which are one document.
+        # With --on, JSON is a stream of the hosts' events; only ``resource`` prints one document of all hosts.
         hosted = bool(settings.get("on") or settings.get("rerun")) and "type_name" not in settings
         self.output = Output(settings, streams=runs or hosted)
         self.log = self.output.log
@@ -82,7 +82,7 @@ class Session:
         # The options may contain secrets, which a core dump of this process would have, too.
         if any(map(settings.get, secret_options)) or any(environment_inputs()):
             core_dumps.forbid()
-        # A command with ``--report`` is a run or a plan; another has no trace.
+        # Only a run or a plan has a trace: the commands that have the option --report.
         is_traced = "reports" in settings and any(map(os.environ.get, _TRACES))
         #: The trace of the command, or None.
         self.tracing = tracing.tracing(os.environ) if is_traced else None
@@ -136,8 +136,8 @@ class Session:
     def source(self, manifest: str) -> Source:
         """Return the source that ``MANIFEST`` of the command line means: a path, or for ``-`` the manifest on stdin.
 
-        Also warn of files of inputs that other users can change. Raise ``ManifestError`` for the manifest on stdin,
-        ``UsageError`` where neither it nor an option names the project, which otherwise the name of the file does.
+        Also warn of files of inputs that other users can change. A manifest on stdin has no file whose name could be
+        that of the project: raise ``UsageError`` if neither it nor ``--project`` names one. Raise ``ManifestError``.
         """
         self.warn_of_inputs()
         if manifest != "-":
@@ -164,7 +164,9 @@ class Session:
         from resource_api.manifest.read import STDIN, read_stdin
 
         try:
-            self.console.stdin = sys.stdin.buffer.read(MAX_BYTES + 1)  # with that last byte it is too large
+            self.console.stdin = sys.stdin.buffer.read(
+                MAX_BYTES + 1
+            )  # one byte more than allowed: read_stdin refuses it
         except OSError as error:
             raise manifest_error(STDIN, (0, 0), "unreadable", f"cannot be read: {error.strerror}") from error
         return read_stdin(self.console.stdin)
@@ -175,10 +177,10 @@ class Session:
         return not (self.json or self.log.enabled("info") or self.settings.get("uncached"))
 
     def suitability(self, definition: Definition) -> Sequence[Suitability]:
-        """Return the providers of a type with more than one, each with its suitability on this machine, otherwise ().
+        """Return the providers of a type, each with its suitability on this machine; () for a type with a single one.
 
-        A broken type is a warning here, because lists go on with the other types. Loading the providers takes time:
-        call it only for output that shows them.
+        A broken type is a warning here, because a list goes on with the other types. The providers are loaded for it,
+        which takes time: call it only for output that shows them.
         """
         name = definition.name
         try:
@@ -200,7 +202,10 @@ class Session:
 
     @contextmanager
     def providers_of(self, manifest: str | None) -> Iterator[None]:
-        """Add the types of a manifest's Terraform providers, unless None, to the registry. Raise ``ManifestError``."""
+        """Add the types of a manifest's Terraform providers to the registry. Raise ``ManifestError``.
+
+        The manifest is read for it; for None nothing is added. The programs of the providers run until the block ends.
+        """
         if manifest is None:
             yield
             return
@@ -232,7 +237,7 @@ class Session:
             self.reporting.document = document
 
     def execute(self, command: Callable[[], int | None]) -> int:
-        """Run a command, show each error, which ends it only here, and send reports; return the exit code."""
+        """Run a command, show the error that ends it, if any, and send the reports; return the exit code."""
         try:
             code = self._interruptible(command)
         except ManifestError as error:
@@ -260,7 +265,10 @@ class Session:
         return code
 
     def _interruptible(self, command: Callable[[], int | None]) -> int:
-        """Run a command, which signals stop in order, unless a report would replace a file that it reads."""
+        """Run a command, which a signal ends in an orderly way, and return its exit code.
+
+        Raise ``UsageError`` before it if a report would replace a file that the command reads.
+        """
         with self.interrupts:
             try:
                 if self.reporting is not None:
@@ -270,7 +278,11 @@ class Session:
                 self._end_progress()
 
     def _problem(self, error: ResourceAPIError) -> Problem:
-        """Return the problem of an error, with the position of a provider's and the advice on a store's."""
+        """Return the problem that shows an error.
+
+        The error of a damaged or unencrypted state advises a command with the options of this one; that of a provider
+        has its position in the manifest.
+        """
         message = str(error)
         if isinstance(error, (StateDamaged, StateNotEncrypted)):
             message = error.with_options(self._store_options())

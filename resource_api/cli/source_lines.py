@@ -60,6 +60,7 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
     start = min(max(column, 1), len(line) + 1) - 1
     begin = max(0, start - _NEAR)
     near, start = line[begin : start + _NEAR], start - begin
+    # ``near`` is the part of the line around the carets: a line may be a whole file. ``start`` is now its index in it.
     token = _TOKENS[form].match(near, start)
     end = start + (length or (len(token[0]) if token else 1))
     cells, widths = _cells(near)
@@ -83,7 +84,11 @@ def _cells(text: str) -> tuple[list[str], list[int]]:
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
-    """Return the start and end of the displayed part of a line, around ``start``; ``widths``: of its characters."""
+    """Return the first and the last index, exclusive, of the characters of a line that are displayed.
+
+    A line of more than ``WIDTH`` columns is cut so that the character ``start``, with the first caret, is in it.
+    ``widths``: the columns of each character.
+    """
     if sum(widths) <= WIDTH:
         return 0, len(widths)
     first = 0
@@ -167,7 +172,10 @@ class SourceLines:
         self._hidden: dict[tuple[str, int, bool], bool] = {}
 
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
-        """Return option and NAME=VALUE, the last one, on the command line for a problem; None for one of a file."""
+        """Return the argument of the command line that a problem is about: ``-i`` or no option, and ``NAME=VALUE``.
+
+        None if a file has the value. The last argument of a name is the one in force.
+        """
         if problem.attribute is None or (problem.code not in INPUT_CODES and problem.file):
             return None
         for option, text in reversed(self._given):
@@ -179,7 +187,10 @@ class SourceLines:
         """Return an argument with carets under its value, or under its name if that is unknown; [] for a secret."""
         line = option + text
         name, _, value = text.partition("=")
-        if self._mask(line) != line or not (self._is_plain_input(name) if option else self._is_plain(name)):
+        if self._mask(line) != line:
+            return []
+        is_plain = self._is_plain_input(name) if option else self._is_plain(name)
+        if not is_plain:
             return []
         if problem.code.startswith("unknown") or not value:
             return excerpt(line, 0, len(option) + 1, length=len(name))
@@ -195,7 +206,8 @@ class SourceLines:
     def _is_plain_input(self, name: str) -> bool:
         """Return whether the value of ``-i NAME=VALUE`` may be shown.
 
-        That of a sensitive input is a file's name; but a name that resembles one may be misspelt, its value the secret.
+        The value of a sensitive input is ``@FILE``, which is no secret. But a name that only resembles that of a
+        sensitive input may be misspelt, and its value the secret itself.
         """
         sensitive = self._outline(self._manifest).sensitive_inputs if self._suffix(self._manifest) in _FORMS else ()
         return name in sensitive or not _resembles(name, frozenset(sensitive), frozenset())
@@ -222,7 +234,10 @@ class SourceLines:
         return self._files[file]
 
     def _read(self, file: str) -> Sequence[str]:
-        """Return the lines of a file for excerpts, split as by its parser; none if unreadable, encrypted or changed."""
+        """Return the lines of a file for excerpts; none if it is unreadable, encrypted or changed.
+
+        They are split as by the parser of its format, so that their numbers are those of problems.
+        """
         try:
             if file != STDIN and (file.endswith(AGE) or os.stat(file).st_ctime > self._began):
                 return ()
@@ -241,29 +256,31 @@ class SourceLines:
         return os.path.splitext(file)[1].lower()
 
     def _may_be_secret(self, file: str, index: int, unparsed: bool) -> bool:  # noqa: FBT001 - part of a key
-        """Return whether a line may not be shown: it has a known secret, or the value of a possibly secret key.
+        """Return whether a line must stay hidden: it has a known secret, or its value may be that of a secret key.
 
-        In an ``unparsed`` file, with a syntax error, any word or neighbouring line may be meant as the key.
+        In an ``unparsed`` file, with a syntax error, any word of it or of a line before it may be meant as the key.
         """
         outline = self._outline(file)
         line = outline.lines[index]
         if self._mask(line) != line:
             return True
         if _declares_secret(line):
-            return unparsed or not _only_declares(line)
+            return unparsed or not _only_declares(line)  # a default value may stand beside the declaration
         if file not in self._secret_names:
             self._secret_names[file] = self._find_secret_names(outline)
         if (names := self._secret_names[file]) is None:
             return True
         secret, plain = names
-        keys = {key for row in outline.belongs_to(index, siblings=unparsed) for key in _names(row, words=unparsed)}
+        rows = outline.belongs_to(index, siblings=unparsed)
+        keys = {key for row in rows for key in _names(row, words=unparsed)}
         return any(_resembles(key, secret, plain) or _may_name_secret(key, secret, plain) for key in keys)
 
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Return the names of secret values in a file, and the names of its types' other attributes.
+        """Return the names of secrets in a file, and the names of the other attributes of its types.
 
-        Secret are sensitive attributes and inputs, and the values in them. The others tell a misspelt name of a secret
-        from one that only looks like it. None, for all secret, if the file has too many names of types to load.
+        Secrets are sensitive attributes and inputs, and the values and inputs that these are made of. By the other
+        names ``_resembles`` distinguishes a misspelt name of a secret from one that only looks like it. Return None if
+        the file has too many names of types to load: every line may then be secret.
         """
         types = {name for line in outline.lines for name in _groups(_TYPE, line)}
         if len(types) > _MOST_TYPES:
@@ -275,7 +292,7 @@ class SourceLines:
             if (declared := self._attributes(name[:1].lower() + name[1:])) is not None:
                 secret |= declared.sensitive
                 plain |= declared.attributes.keys() - declared.sensitive
-        # The source of a secret's value is secret, too.
+        # In "password: ${values.token}" the value "token" is secret, too.
         for line in outline.lines:
             if not secret.isdisjoint(_KEY.findall(line)):
                 secret.update(_groups(_USED, line))
@@ -292,8 +309,8 @@ class _Outline:
     def sensitive_inputs(self) -> set[str]:
         """The names of inputs that a file declares to be secret, or may declare so.
 
-        These are the keys on each line that declares a secret, and on its parent line; if only braces declare one, ``a:
-        {sensitive: true}, b: {}``, the key of those braces alone.
+        These are the keys on each line that declares a secret, and on its parent line. If only a mapping in braces
+        declares it, as in ``a: {sensitive: true}, b: {}``, it is the key of that mapping alone, ``a``.
         """
         names = set[str]()
         for index, line in enumerate(self.lines):
@@ -309,11 +326,11 @@ class _Outline:
     @cached_property
     def _above(self) -> Sequence[int]:
         """For each line the index of its parent in YAML, under which it is indented; -1 for none."""
-        #: ``outer``: the indentation and index of the lines that a next one may stand under, the outermost first.
+        #: ``outer``: the indentation and index of each line under which the next one may stand, the outermost first.
         indices, outer = [], list[tuple[int, int]]()
         for index, line in enumerate(self.lines):
             indentation = _indentation(line)
-            depth = bisect_left(outer, (indentation, -1))
+            depth = bisect_left(outer, (indentation, -1))  # the number of those with a smaller indentation
             indices.append(outer[depth - 1][1] if depth else -1)
             if line.strip():
                 outer[depth:] = [(indentation, index)]
@@ -326,10 +343,10 @@ class _Outline:
         return list(accumulate(keyed, max, initial=-1))
 
     def belongs_to(self, index: int, *, siblings: bool) -> Iterator[str]:
-        """Yield the lines whose keys may have the value on the line ``index``: itself, and its parents.
+        """Yield the lines with the keys to which the value on the line ``index`` may belong: itself, and its parents.
 
         A line without a key may continue the value of the nearest key before it. ``siblings``: also the lines before it
-        under the same parent, which it may be meant to continue in a file with a syntax error.
+        under the same parent. In a file with a syntax error it may be meant to continue their values.
         """
         line, above = self.lines[index], self._above[index]
         yield line
@@ -339,7 +356,7 @@ class _Outline:
         before = reversed(self.lines[above + 1 : index]) if siblings else ()
         for sibling in before:
             yield sibling
-            # A line that is not indented ends what stands before it.
+            # A line that is not indented continues at most the nearest key before it, and with a key of its own none.
             if not _indentation(line) and (_KEY.search(sibling) or (has_key and sibling.strip())):
                 break
         while above >= 0:
@@ -353,7 +370,10 @@ def _declares_secret(line: str) -> bool:
 
 
 def _only_declares(line: str) -> bool:
-    """Return whether a line declares a secret without its value: ``password: {type: "Sensitive[String]"}``."""
+    """Return whether a line declares a secret without its value: ``password: {type: "Sensitive[String]"}``.
+
+    All its keys are then fields of a declaration, except the name before a mapping in braces.
+    """
     keys = _KEY.findall(line)
     fields = keys[1:] if _MAPPING_START.match(line) else keys
     return bool(fields) and _DECLARATION_FIELDS.issuperset(fields)
@@ -361,7 +381,10 @@ def _only_declares(line: str) -> bool:
 
 @cache
 def _may_name_secret(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
-    """Return whether a name such as ``db_password`` is likely a secret's, and not one of ``plain``, even misspelt."""
+    """Return whether a name such as ``db_password`` is likely that of a secret, although no type declares it.
+
+    It is not if it is one of the ``plain`` names, or nearest to one of them and of about the same length: misspelt.
+    """
     if name in plain or not _SECRET_WORD.search(name):
         return False
     nearest = closest(name, [*secret, *plain])
@@ -376,21 +399,25 @@ def _is_flag(name: str) -> bool:
 
 @cache
 def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
-    """Return whether a name is ``secret``, or misspelt for a secret one: not ``plain``, and nearest to a secret one."""
+    """Return whether a name is one of ``secret``, or is likely misspelt for one: the nearest of all names is secret.
+
+    A name of ``plain`` is no misspelt one.
+    """
     if name in secret or name in plain or not secret:
         return name in secret
     return closest(name, [*secret, *plain]) in secret
 
 
 def _names(line: str, *, words: bool) -> set[str]:
-    """Return the names on a line that a value may belong to: its keys, and its anchors in YAML.
+    """Return the names on a line to which a value may belong: its keys, and its anchors in YAML, such as ``&token``.
 
-    ``words``: all words, as for a line without a key, because the file cannot be parsed.
+    Without a key, all words of the line may be such a name. ``words``: also with one, as the file cannot be parsed.
     """
     keys = set(_KEY.findall(line))
     if not words and not keys and _RESOURCE.match(line):
-        return keys  # A title is no name of a value.
-    return keys.union((_WORD if words or not keys else _ANCHOR).findall(line))
+        return keys  # the words of a reference are no names of values
+    pattern = _WORD if words or not keys else _ANCHOR
+    return keys.union(pattern.findall(line))
 
 
 def _groups(pattern: Pattern[str], line: str) -> Iterator[str]:

@@ -48,7 +48,7 @@ class Tracing:
     """The trace of one command."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Continue the trace that ``TRACEPARENT`` names, as of a pipeline that calls this command, or begin one."""
+        """Continue the trace of the caller, such as a pipeline, from ``TRACEPARENT``; without one, begin a trace."""
         self._environ = environ
         #: The span of the caller, or None; and the identity of the command's span.
         self._parent = parse_traceparent(environ.get("TRACEPARENT", ""))
@@ -57,7 +57,7 @@ class Tracing:
         self._runs = 0
         #: The number of spans of resources that hosts may still add.
         self._remaining = _OF_ALL
-        #: Name of a running host → its beginning; and → the spans of its resources so far.
+        #: Name of a running host → the time of its beginning, and the spans of its resources so far.
         self._began: dict[str, float] = {}
         self._steps: dict[str, list[Span]] = {}
         #: The spans of ended hosts.
@@ -152,7 +152,10 @@ def run_span(document: Mapping[str, object], began: float, ended: float, code: i
 
 
 def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
-    """Return the attributes of the span of a whole run: its identity, exit code and counts, and no value."""
+    """Return the attributes of the span of a whole run: its identity, exit code and counts.
+
+    No value of an attribute is in it, because it could be secret.
+    """
     summary = document.get("summary") or {}
     names = ("project", "stack", "run", "command", "generation")
     attributes: Attributes = {f"{_PREFIX}.{name}": document[name] for name in names if document.get(name)}
@@ -189,7 +192,8 @@ def _planning(document: Mapping[str, object], began: float) -> Iterator[Span]:
 def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span]:
     """Yield the spans of a run's calls with those of their resources, and of failed resources without a call.
 
-    A trace has a limited number of resources, failed ones first; add that of the rest to the run's ``attributes``.
+    A trace has ``MOST`` resources at most, the failed ones first. Add the number of resources that are left out to
+    ``attributes``, those of the run's span.
     """
     if document.get("kind") != "run":
         return

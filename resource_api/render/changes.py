@@ -58,10 +58,13 @@ class Style(NamedTuple):
         return line if self.diff == "full" else cut_line(line)
 
     def reason(self, line: str) -> str:
-        """Return the reason of a failure; of a long one both ends: a command line, and its program's message."""
+        """Return the reason of a failure; a long one is cut in the middle, unless ``--diff full``.
+
+        It begins with the command line that has failed, and ends with the message of its program.
+        """
         if len(line) <= _WIDEST or self.diff == "full":
             return line
-        end = line[_BEGINNING - _WIDEST :]  # the last 120 characters
+        end = line[-(_WIDEST - _BEGINNING) :]
         return f"{line[:_BEGINNING]} … {end} ({len(line)} characters)"
 
 
@@ -73,7 +76,10 @@ PLAIN: Final = Style()
 
 
 def cut_pair(texts: Sequence[str], widest: int = _WIDEST) -> list[str]:
-    """Return two lines, cut to ``widest``; two long ones begin shortly before their first difference."""
+    """Return two values, each cut to ``widest`` characters so that their first difference is visible.
+
+    If both are longer, both begin shortly before it.
+    """
     are_long = min(map(len, texts)) > widest and texts[0] != texts[1]
     same = common_start(*texts) if are_long else 0
     start = same - _BEFORE if same > widest - _BEFORE else 0
@@ -127,12 +133,13 @@ def text_diff(
 def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
     """Return the line of a log event, with its change made readable.
 
-    Long values in it are cut; the diff of a text, of at most ``most`` lines, is under it.
+    If a text has changed, its diff of at most ``most`` lines is below the line. Other values that are too long are cut.
     """
     text, under = event.text, list[str]()
     if event.change is not None and is_text_change(event.change):
         under = [f"  {line}" for line in text_diff(event.change, style, most=most)]
     elif event.change is not None:
+        # The text has both values in full: each is replaced by the part of it that is shown.
         for value, part in zip(event.change.values, style.parts(*event.change.values), strict=True):
             text = text.replace(style.mask(show_attribute(value)), part, 1)
     return "\n".join((line(event._replace(text=text), color=style.color), *under))

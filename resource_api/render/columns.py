@@ -9,7 +9,8 @@ def width(text: str) -> int:
 
     columns = 0
     for character in text:
-        if category(character) not in {"Mn", "Me", "Cf"} and not "\u1160" <= character <= "\u11ff":  # no combining one
+        # Combining characters, and the Korean vowels and finals that combine, take no column.
+        if category(character) not in {"Mn", "Me", "Cf"} and not "\u1160" <= character <= "\u11ff":
             columns += 1 + (east_asian_width(character) in {"W", "F"})
     return columns
 
@@ -25,7 +26,7 @@ def cut_inside(text: str, columns: int) -> str:
     """Return a text that takes at most ``columns``; a longer one has ``…`` in its middle."""
     if width(text) <= columns:
         return text
-    end = _beginning(text[::-1], (columns - 1) // 2)[::-1]
+    end = _beginning(text[::-1], (columns - 1) // 2)[::-1]  # reversed, because it is counted from the end
     return cut(text, columns - width(end)) + end
 
 

@@ -166,7 +166,10 @@ def attribute_facts(attribute: Attribute, noun: str = "property") -> str:
 
 
 def _facts(attribute: Attribute, noun: str) -> Item:
-    """Return ``attribute_facts`` in pieces, the default as code for Markdown; ``noun``: for one without a kind."""
+    """Return the pieces of ``attribute_facts``, of which Markdown shows the default as code.
+
+    ``noun``: the kind of an attribute without one; "" leaves it out.
+    """
     words = [word for word in (attribute.kind or noun,) if word]
     words += [mark.replace("_", " ") for mark in _MARKS if getattr(attribute, mark)]
     separator = ", " if words else ""
@@ -175,10 +178,10 @@ def _facts(attribute: Attribute, noun: str) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type, without ``Optional``, in its author's words (``must_be``), if any.
+    """Return an attribute's data type in the words of the type's author, ``must_be``, or without them as it is.
 
-    With ``expressions`` the words are followed by the data type, regular expressions included: they are hard to read,
-    but exact.
+    ``Optional`` is left out. With ``expressions`` the words are followed by the whole data type, whose regular
+    expressions are hard to read, but exact.
     """
     whole = attribute.datatype
     datatype = whole.parts[0] if whole.kind == "Optional" and whole.parts else whole
@@ -187,7 +190,8 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
     more = [", ", _Code(whole.text)] if expressions else []
     if words := _alternatives(datatype, attribute.must_be):
         return [_Words(words), *more]
-    # The words describe only the patterns in it, such as those of a hash's keys: the rest stays a data type.
+    # The words describe only the patterns in the data type, such as those of a hash's keys: ``Hash[String, Integer]``
+    # is shown with the words behind it.
     text = datatype.text
     for pattern in sorted(_patterns(datatype), key=len, reverse=True):
         text = text.replace(pattern, "String")
@@ -195,10 +199,10 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 
 
 def _alternatives(datatype: DataType, must_be: str) -> str:
-    """Return a restricted text, or a list of such, in words: ``auto or a port, or a list of them``.
+    """Return a data type in words, such as ``auto or a port, or a list of them``, by the author's words ``must_be``.
 
-    Return "" for a data type that ``must_be``, the author's words, describes only in part: a hash, a list of other
-    elements. The caller then puts the words behind the data type.
+    They describe a text with a pattern. Return "" if the data type is more than such a text, other scalars beside it
+    and lists of them, such as a hash: the caller then puts the words behind the data type.
     """
     scalars = [leaf for leaf in datatype.leaves if leaf.kind != "Array"]
     arrays = [leaf for leaf in datatype.leaves if leaf.kind == "Array"]
@@ -281,7 +285,7 @@ def _type_sections(
 
 
 def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the sections of the features, without meanings unless they are ``explained``, and of the versions."""
+    """Yield the sections on a type's features and versions; only if ``explained``, the features have their meanings."""
     items = [[words] for words in features(definition)] if explained else _short_capabilities(definition)
     if items and definition.attributes:
         yield "Features", items
@@ -306,7 +310,10 @@ def features(definition: TypeDefinition) -> list[str]:
 
 
 def _short_capabilities(definition: TypeDefinition) -> list[Item]:
-    """Return the capabilities of resources of a type: the names of the features, without meanings, in one item."""
+    """Return the capabilities of a type's resources for a page that does not explain them: the names of features.
+
+    An item before the names is for a type whose resources are never created, which is rare.
+    """
     items: list[Item] = [] if definition.ensurable else [[_ENSURABLE[False]]]
     names: list[str] = []
     for name in FEATURES:
@@ -326,7 +333,10 @@ def implementations(providers: Sequence[Suitability]) -> list[str]:
 
 
 def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
-    """Return the line on a title pattern, ``NAME@HOST gives name and host``, or on its regular expression."""
+    """Return the line on a title pattern: ``{name}@{host} gives name and host``.
+
+    It has the regular expression with ``expressions``, and if that is too complex for such a template.
+    """
     names, form = " and ".join(pattern.groupindex) or "nothing", template(pattern)
     if expressions or not (form or pattern.pattern == _ANY_TITLE):
         return [_Code(pattern.pattern), f" gives {names}"]
@@ -342,7 +352,10 @@ def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
 
 
 def _function(name: str, function: Function, *, mixed: bool) -> Item:
-    """Return the line on a function: inputs, result, docs and examples; ``mixed``: with a mark for pure ones."""
+    """Return the line on a function: inputs, result, docs and examples.
+
+    ``mixed``: the type has pure functions and others, so that a pure one is marked.
+    """
     inputs: list[str] = []
     for key, attribute in function.inputs.attributes.items():
         inputs += [", " if inputs else "", f"{key}: ", _Code(attribute.datatype.text)]
@@ -417,9 +430,10 @@ def text(
 def _attribute_lines(
     name: str, attribute: Attribute, words: str, margin: str, width: int, *, noun: str
 ) -> Iterator[str]:
-    """Yield the lines of an attribute: its name, beside it, at the ``margin``, kind, documentation and ``words``.
+    """Yield the lines of an attribute: its name in the first column, its facts, documentation and data type beside it.
 
-    A name that is longer than the column stands on a line of its own. ``noun``: for an attribute without a kind.
+    ``margin``: the indentation of the second column; a name that is too long for the first has a line of its own.
+    ``words``: the data type. ``noun``: the kind of an attribute without one.
     """
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
@@ -479,7 +493,10 @@ def markdown(
 
 
 def _markdown_item(item: Item) -> str:
-    """Return an item as Markdown: code in backticks (more, if it has some itself), words escaped, examples fenced."""
+    """Return an item as Markdown: code in backticks, words with their special characters escaped, examples fenced.
+
+    Other pieces are Markdown already.
+    """
     written = ""
     for piece in item:
         if isinstance(piece, _Example):
@@ -488,6 +505,7 @@ def _markdown_item(item: Item) -> str:
         if not isinstance(piece, _Code):
             written += re.sub(r"[*<_`]", r"\\\g<0>", piece) if isinstance(piece, _Words) else piece
             continue
+        # CommonMark: code with backticks is within more of them, and a space separates a backtick at its end.
         fence = "`" * (1 + max(map(len, re.findall("`+", piece)), default=0))
         space = " " if piece[:1] == "`" or piece[-1:] == "`" else ""
         written += f"{fence}{space}{escape(piece)}{space}{fence}"
@@ -495,11 +513,12 @@ def _markdown_item(item: Item) -> str:
 
 
 def _markdown_blocks(docs: str) -> Iterator[str]:
-    """Yield documentation's blocks as Markdown, examples fenced; an angle bracket outside code is text, not HTML."""
+    """Yield the blocks of documentation as Markdown: an example is fenced, and ``<`` outside of code is no HTML."""
     for block in _blocks(docs):
         if any(line[:1] in {" ", "\t"} for line in block) and not block[0].startswith("-"):
             yield f"```yaml\n{textwrap.dedent(chr(10).join(block))}\n```"
         else:
+            # A match is code, which stays, or "<".
             yield re.sub(r"(`[^`]*`)|<", lambda match: match[1] or "&lt;", "\n".join(block))
 
 

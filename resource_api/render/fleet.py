@@ -47,9 +47,10 @@ def hosts_of(number: int) -> str:
 
 
 def group(names: Sequence[str], number: int, lines: Iterable[str], style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of a group of hosts with equal results: their names, of many only the first, and the result.
+    """Yield the lines of a group of hosts with equal results: ``web[1:3] (3 hosts):``, and the result below it.
 
-    ``names``: folded, such as ``web[1:3]``. ``number``: of the hosts. ``lines``: the result.
+    ``names``: folded; after the first ``_WIDEST`` characters they are left out. ``number``: of the hosts. ``lines``:
+    the result.
     """
     labels, room = list[str](), _WIDEST
     for name in names:
