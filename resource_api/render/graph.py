@@ -37,7 +37,10 @@ def render(catalog: Catalog, form: Form) -> str:
 
 
 def _edges(catalog: Catalog) -> list[Edge]:
-    """Return the relationships of a catalog, one edge for each pair, sorted so that equal catalogs look equal."""
+    """Return the relationships of a catalog, one edge for each pair, sorted so that equal catalogs look equal.
+
+    The catalog has them by kind, as index of the later resource → indices of the earlier ones.
+    """
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
     failing = {(first, then) for then, firsts in catalog.on_failure.items() for first in firsts}
@@ -249,7 +252,10 @@ def _drawing(names: Sequence[str], edges: Sequence[Edge], anchors: Mapping[str, 
 
 
 def _arc(edge: Edge, names: Sequence[str], anchors: Mapping[str, str], longest: int) -> str:
-    """Return the SVG arc of an edge, which reaches further out the more rows, ``longest`` at most, it spans."""
+    """Return the SVG arc of an edge, with an arrowhead at the later resource.
+
+    It reaches further to the left the more rows it spans, so that arcs do not coincide; ``longest``: the most rows.
+    """
     top, bottom = (position * _ROW + _ROW // 2 for position in (edge.first, edge.then))
     reach = max(14.0, _REACH * ((edge.then - edge.first) / longest) ** 0.5)
     x = _WIDTH - 4

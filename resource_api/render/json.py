@@ -85,7 +85,7 @@ def refresh(resources: Sequence[Drifted], outputs: Sequence[Difference]) -> Refr
         "refreshed": [resource.reference for resource in resources],
         "changes": [drift(resource.reference, resource.changes) for resource in resources],
         "output_changes": _output_changes(outputs),
-        "exit_code": 0,
+        "exit_code": 0,  # the command refresh sets its own
     }
 
 
@@ -106,7 +106,10 @@ def left_out(catalog: Catalog) -> list[LeftOutJson]:
 
 
 def origin(declared: Declaration, element: Element) -> OriginJson:
-    """Return the ``for_each`` and the element's key, or index without one, of a declaration (contract §10.12)."""
+    """Return the origin of a resource in ``for_each``: the collection as written, and its element (contract §10.12).
+
+    An element without a key, such as a mapping in a list, has its index in place of the key.
+    """
     written = declared.derivation.written if declared.derivation is not None else ""
     if element.key is MISSING:
         return {"for_each": written, "key": None, "index": element.number}
@@ -114,10 +117,10 @@ def origin(declared: Declaration, element: Element) -> OriginJson:
 
 
 def step(step: Step, *, may_change: bool = False) -> PlanStepJson:
-    """Return one step of a plan's document; ``may_change``: it is in sync, but an earlier step may change that.
+    """Return one step of a plan's document.
 
-    Keys that are rare, such as ``error`` or ``predicted``, stand only where they apply. ``write_only`` values are
-    secrets, wrapped or not.
+    ``may_change``: the resource is in sync, but an earlier step may put it out of sync. Keys that are rare, such as
+    ``error`` or ``predicted``, stand only where they apply. ``write_only`` values are secrets, wrapped or not.
     """
     hidden = step.definition.write_only
     document: PlanStepJson = {
@@ -188,7 +191,7 @@ def _expression(value: object) -> object:
 
 
 def change(difference: Difference) -> ChangeJson:
-    """Return the change of an attribute in a step that ended, or that a recorded run has."""
+    """Return the change of an attribute in a finished step, for the events of a run and for its record."""
     return {
         "attribute": difference.attribute,
         "is": plain(difference.is_),
@@ -198,7 +201,11 @@ def change(difference: Difference) -> ChangeJson:
 
 
 def planned_change(step: Step, difference: Difference) -> PlannedChangeJson:
-    """Return one attribute's change in a plan: its kind (``-replace``: it causes the replacement), and nested paths."""
+    """Return the change of an attribute in a plan.
+
+    Its kind is ``add``, ``update`` or ``delete``, with ``-replace`` if it causes the replacement of the resource. The
+    paths are those of the parts that differ within a mapping or list.
+    """
     replaces = "-replace" if difference.attribute in step.decision.replaces_because else ""
     document: PlannedChangeJson = {
         "attribute": difference.attribute,
@@ -276,7 +283,10 @@ def log(entry: LogEvent) -> dict[str, object]:
 
 
 def event_line(happened: Event) -> dict[str, object] | None:
-    """Return an event as an object of ``apply --json``; None for the end, whose exit code is not known here."""
+    """Return an event as an object of ``apply --json``.
+
+    None for ``Finished``: the object ``summary`` at the end has the exit code, which only the command knows.
+    """
     if isinstance(happened, StepEnd):
         tries = {"tries": happened.tries} if happened.tries > 1 else {}
         return line("step_end", {**step_end(happened.report), **tries})

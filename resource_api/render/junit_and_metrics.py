@@ -65,7 +65,10 @@ def _properties(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the JUnit element and text of a skipped or failed step, of a plan by its error; or None."""
+    """Return the JUnit element for the result of a step, ``skipped`` or ``failure``, and its text; or None.
+
+    The step of a plan has no status: it has failed if it has an error.
+    """
     if step.get("status") == "skipped":
         return "skipped", step["error"] or ""
     if step.get("status", "failed") == "failed" and step.get("error"):

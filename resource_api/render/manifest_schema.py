@@ -50,7 +50,8 @@ def manifest_schema(
 ) -> dict[str, Any]:
     """Return the JSON Schema of manifests with the types and components of ``definitions``, and no others.
 
-    ``implementations`` has the names of providers by type; for a type without names, any provider is accepted.
+    ``implementations`` has the names of providers by type; for a type without names, any provider is accepted. The rest
+    of the schema, which no type determines, is in the file ``manifest_schema.json``.
     """
     types = sorted(definitions, key=lambda definition: definition.name)
     schema: Schema = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
@@ -77,9 +78,9 @@ def _ref(name: str) -> Schema:
 
 def _or_null(docs: str, shape: Schema) -> Schema:
     """Return a shape with documentation that also accepts null, which stands for a value that is not declared."""
-    if isinstance(shape.get("type"), str) and "enum" not in shape:
+    if isinstance(shape.get("type"), str) and "enum" not in shape:  # an enumeration would still refuse null
         return {"description": docs, **shape, "type": [shape["type"], "null"]}
-    if not shape:
+    if not shape:  # it accepts everything
         return {"description": docs}
     alternatives = shape["anyOf"] if shape.keys() == {"anyOf"} else [shape]
     return {"description": docs, "anyOf": [*alternatives, *([] if _NULL in alternatives else [_NULL])]}
@@ -117,54 +118,63 @@ def _provider_shapes(definition: TypeDefinition) -> Schema:
 
 
 def _attribute(attribute: Attribute) -> Schema:
-    """Return the documented shape of an attribute's value, null or expression; of a ``read_only`` one null alone."""
+    """Return the shape of an attribute's value, with its documentation; it also accepts null and expressions.
+
+    A ``read_only`` attribute cannot be declared, and accepts null alone.
+    """
     datatype = attribute.datatype
     docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.attribute_facts(attribute)}".strip()
     if attribute.kind == "read_only":
         return {"description": docs, **_NULL}
-    shape = _or_null(docs, _open(schemas.schema(datatype, draft7=True)))
+    shape = _or_null(docs, _with_expressions(schemas.schema(datatype, draft7=True)))
     if attribute.has_default and not datatype.sensitive:
         shape["default"] = attribute.default
     return shape
 
 
-def _open(schema: Schema) -> Schema:
-    """Return a value's shape that also accepts an expression, ``${...}``, in its place and within it."""
-    within = _within(schema)
-    docs = {key: within.pop(key) for key in ("description",) if key in within}
-    alternatives = within["anyOf"] if within.keys() == {"anyOf"} else [within]
-    # {} and {"type": "string"} accept any text.
-    if any(shape.keys() <= {"type"} and "string" in shape.get("type", "string") for shape in alternatives):
-        return docs | within
+def _with_expressions(schema: Schema) -> Schema:
+    """Return the shape of a value that also accepts an expression, ``${...}``, in place of it or of a part of it.
+
+    An expression is a text. Only when the manifest is compiled, its value must have the declared data type.
+    """
+    shape = _with_inner_expressions(schema)
+    docs = {key: shape.pop(key) for key in ("description",) if key in shape}
+    alternatives = shape["anyOf"] if shape.keys() == {"anyOf"} else [shape]
+    # {} and {"type": "string"} accept any text, and thus any expression.
+    if any(part.keys() <= {"type"} and "string" in part.get("type", "string") for part in alternatives):
+        return docs | shape
     return {**docs, "anyOf": [*alternatives, _ref("expression")]}
 
 
 def _evaluated(metaparameter: Schema) -> Schema:
-    """Return the shape of a metaparameter that also accepts expressions; options that name a resource do not."""
-    shape = _open(metaparameter)
+    """Return the shape of a metaparameter that also accepts expressions.
+
+    The options ``replace_triggered_by`` and ``deleted_with`` keep theirs: the name of a resource cannot be computed.
+    """
+    shape = _with_expressions(metaparameter)
     names = metaparameter.get("properties", {})
     for name in names.keys() & {"replace_triggered_by", "deleted_with"}:
-        shape["anyOf"][0]["properties"][name] = names[name]  # of the mapping, before the alternative of an expression
+        shape["anyOf"][0]["properties"][name] = names[name]  # [0]: the mapping, [1]: an expression
     return shape
 
 
-def _within(schema: Schema) -> Schema:
-    """Return a value's shape in which every item and member may be an expression too, but not the whole value.
+def _with_inner_expressions(schema: Schema) -> Schema:
+    """Return the shape of a value of which every item and member may be an expression too, but not the whole value.
 
-    ``schema`` is that of a data type. Keywords with a schema for parts are opened; alternatives are walked, as they are
-    for the whole.
+    ``schema`` is that of a data type. An alternative in ``anyOf`` or ``allOf`` is for the whole value, so that only its
+    items and members may be expressions.
     """
     shape = dict(schema)
     for word in ("items", "additionalItems", "additionalProperties"):
         if isinstance(part := shape.get(word), dict):
-            shape[word] = _open(part)
+            shape[word] = _with_expressions(part)
         elif isinstance(part, list):
-            shape[word] = [_open(item) for item in part]
+            shape[word] = [_with_expressions(item) for item in part]
     if "properties" in shape:
-        shape["properties"] = {name: _open(part) for name, part in shape["properties"].items()}
+        shape["properties"] = {name: _with_expressions(part) for name, part in shape["properties"].items()}
     for word in ("anyOf", "allOf"):
         if word in shape:
-            shape[word] = [_within(part) for part in shape[word]]
+            shape[word] = [_with_inner_expressions(part) for part in shape[word]]
     return shape
 
 
@@ -178,7 +188,10 @@ def _head(name: str) -> str:
 
 
 def _resource_conditions(types: Iterable[Definition], implementations: Implementations) -> Iterator[Schema]:
-    """Yield the conditions for resources, such as mandatory attributes, in a file without the type's defaults."""
+    """Yield the conditions for the resources of each type, such as mandatory attributes.
+
+    They apply to a file without ``defaults`` for the type, which could have the mandatory attributes.
+    """
     for definition in types:
         patterns = dict(_resource_patterns(definition, implementations.get(definition.name, ())))
         if patterns:
@@ -188,10 +201,10 @@ def _resource_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _resource_patterns(definition: Definition, implementations: Sequence[str]) -> Iterator[tuple[str, Schema]]:
-    """Yield patterns of keys of a type's resources, ``Type[title]``, with the condition on the values under them.
+    """Yield patterns of the keys of a type's resources, ``Type[title]``, each with the shape of the resources under it.
 
-    A present resource must have the mandatory attributes, and ``implementation`` must be one of the type's. A title
-    that names no resource must have the namevars beneath it.
+    A resource must have the mandatory attributes, unless it is absent, and ``implementation`` must be one of the
+    type's. Under a title that no title pattern matches, it must have the namevars, which the title does not give.
     """
     start = _head(definition.name)
     shape: Schema = {}
@@ -220,7 +233,10 @@ def _spelt(definition: Definition) -> Mapping[str, Attribute]:
 
 
 def _absence(definition: Definition) -> Schema | bool:
-    """Return the shape of a resource that may be absent, so that nothing is mandatory; False without ``ensure``."""
+    """Return the shape of a resource that is absent, or may be by an expression: nothing is mandatory for it.
+
+    False, which no resource matches, for a type without ``ensure``.
+    """
     if "ensure" not in definition.attributes:
         return False
     absent: Schema = {"anyOf": [{"const": "absent"}, _ref("expression")]}
@@ -232,8 +248,8 @@ def _absence(definition: Definition) -> Schema | bool:
 def _titles_without_names(definition: TypeDefinition) -> str:
     """Return the pattern of titles that none of a type's title patterns matches, or "" if it cannot be written.
 
-    Such resources must declare their namevars. It matches only titles in printable ASCII without expressions: on others
-    the regular expressions of editors and of Python differ.
+    Resources with such a title must declare their namevars. The pattern matches only titles in printable ASCII without
+    expressions: about others the regular expressions of editors and of Python differ.
     """
     if not definition.titles.regexes or any(definition.attributes[name].has_default for name in definition.namevars):
         return ""
@@ -241,21 +257,23 @@ def _titles_without_names(definition: TypeDefinition) -> str:
     patterns = [_in_brackets(pattern["pattern"]) for pattern in definition.title_patterns]
     if None in patterns:
         return ""
+    # "[" in front of a title in ASCII, that contains no "${", and that matches none of the patterns.
     return rf"\[(?=[ -~]+\]{END})(?![ -~]*\$\{{)(?!{'|'.join(map(str, patterns))})"
 
 
 def _in_brackets(source: str) -> str | None:
-    """Return a title pattern of a type for the text after ``[`` in a key, in the dialect of JSON Schema.
+    r"""Return a title pattern of a type for the text after ``[`` in a key, in the dialect of JSON Schema.
 
-    None if it is too complicated to translate. It has no capturing groups: validators join patterns, which would change
-    the numbers of groups. A pattern for the whole title must also match the bracket that ends it.
+    ``(?P<path>[^:]+):(?P<name>.+)\Z`` becomes ``(?:[^:]+):(?:.+)\]$(?!\n)``: without capturing groups, because
+    validators join patterns, which would change the numbers of groups, and with the bracket that ends the title.
+    None if it is too complicated to translate.
     """
     try:
         pattern = parser.translate(re.sub(r"\(\?P?<[A-Za-z_]\w*>", "(", source)).pattern
     except parser.PatternError:
         return None
     body = pattern.removeprefix("^").removesuffix(END)
-    # An alternative outside of groups would divide the whole pattern: without groups, removed inside out, it is seen.
+    # An alternative outside of groups would divide the whole pattern. To find it, all groups are removed, inside out.
     outside, inner = "", body
     while inner != outside:
         outside, inner = inner, re.sub(r"\([^()]*\)", "", inner)
@@ -265,9 +283,10 @@ def _in_brackets(source: str) -> str | None:
 
 
 def _provider_conditions(types: Iterable[Definition], implementations: Implementations) -> tuple[list[Schema], Schema]:
-    """Return the conditions for entries of ``providers``: a list for those with ``type``, by name for those without.
+    """Return the conditions for entries of ``providers``, which check their configuration by their type.
 
-    An entry with a ``version`` may be for another version of the type, and has none.
+    They are a list for entries with ``type``, and pattern of the name → condition for those without, whose name is the
+    type. An entry with a ``version`` may be for another version of the type, and is not checked.
     """
     by_type: list[Schema] = []
     by_name: Schema = {}
@@ -315,6 +334,7 @@ def _snippets(types: Iterable[Definition]) -> Iterator[Schema]:
         namevars: Sequence[str] = getattr(definition, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"
         needed = [*(["ensure"] if "ensure" in definition.attributes else []), *_mandatory(definition)]
+        # The title is the first placeholder to fill in, so that those of values begin at 2.
         values = {name: _placeholder(definition, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
         name = capitalize_type(definition.name)
         body = {f"{name}[${{1:{title}}}]": values}

@@ -128,13 +128,16 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
-    """Yield the lines of a plan in blocks: each step, failure handler, drift that no step corrects, changed outputs."""
+    """Yield the lines of a plan in blocks: steps, handlers of failures, drift that no step corrects, changed outputs.
+
+    A step that corrects drift has a note of it; the drift is then not shown again.
+    """
     #: Reference → the part of its drift that no step so far corrects, or None.
     drifts: dict[str, Drifted | None] = {drift.reference: drift for drift in document.drift}
     for step in document.steps:
         drift = drifts.get(step.reference)
         remaining = _uncorrected(drift, step) if drift is not None else None
-        if remaining is drift:  # there is none, or the step corrects nothing of it
+        if remaining is drift:  # there is no drift, or the step corrects nothing of it
             yield _step_lines(step, style)
         else:
             drifts[step.reference] = remaining
@@ -160,9 +163,10 @@ def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
 
 
 def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
-    """Yield the documents of the steps in a plan's output: those that act, fail, or would be refreshed if they could.
+    """Yield the documents of the steps that a plan shows.
 
-    ``may_change``: index of a resource in sync, also included → that of an earlier acting one, which may change it.
+    They are those that act or fail, and those that are notified but cannot be refreshed. ``may_change`` adds resources
+    in sync: index of one → index of the earlier resource with a step that may put it out of sync.
     """
     blocked, notified = plan.blocked, _only_notified(plan)
     for step in plan.steps:
@@ -216,7 +220,7 @@ def uses_parameters(action: Action, features: Collection[str]) -> bool:
 
 
 def _only_notified(plan: ExecutionPlan) -> Collection[int]:
-    """Return the entries' indices of resources that cannot be refreshed, although a step notifies them.
+    """Return the indices of the resources that an acting step notifies, but whose type cannot be refreshed.
 
     The plan shows them with a note: an author may expect the refresh.
     """
@@ -289,7 +293,7 @@ def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
     """Yield the lines of changed outputs under a heading."""
     yield "Changes to outputs:"
     parts = [part for change in changes for part in nested_parts(change)]
-    # An output whose value is null is new or gone: both sides are None, and ``null`` is said in their place.
+    # An output with the value null that is new or gone has None on both sides: the line shows ``null`` in their place.
     nulls = [part._replace(message="null") if part.is_ is part.should is None else part for part in parts]
     yield from _attributes(nulls, style)
 
@@ -305,7 +309,10 @@ def refresh_lines(
 def refreshed_lines(
     resources: Sequence[Drifted], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
-    """Yield the lines of the recorded values of a refresh; under ``noop``, as a plan, with the attributes."""
+    """Yield the lines of the resources and outputs whose record a refresh replaces.
+
+    Under ``noop``, which is the plan of a refresh, the attributes of the resources that differ are shown too.
+    """
     for drift in resources:
         yield f"<= {escape(drift.reference)}"
         if noop:
@@ -315,11 +322,15 @@ def refreshed_lines(
 
 
 def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:
-    """Yield the lines of attributes, names padded to ``width`` (0: the longest), with one screen of diffs at most."""
-    width, remaining = width or max([len(difference.attribute) for difference in differences], default=0), SCREEN
+    """Yield the lines of changed attributes; the diffs of texts have the lines of a screen, at most, in all.
+
+    ``width``: that of the column of names; 0: that of the longest name.
+    """
+    width = width or max([len(difference.attribute) for difference in differences], default=0)
+    remaining = SCREEN
     for difference in differences:
         rendered = _attribute(difference, width, style, remaining)
-        remaining = max(0, remaining - (len(rendered) - 1))
+        remaining = max(0, remaining - (len(rendered) - 1))  # the first line is no diff
         yield from rendered
 
 
@@ -403,34 +414,40 @@ def _explain(plan: ExecutionPlan, step: Step, style: Style) -> Iterator[str]:
 
 
 def _origin(manifest: Manifest, entry: Entry, name: str) -> Iterator[str]:
-    """Yield the origin of an attribute's value (manifest, title, type), and the sources of its computation."""
+    """Yield the origin of an attribute's value in words, then the values from which an expression computes it.
+
+    The origin is a line of the manifest, the title, or the type.
+    """
     declaration = entry.declaration
     defaults = manifest.defaults.get(declaration.file, {}).get(declaration.type, {})
     attribute = entry.definition.attributes.get(name)
     if name in declaration.attributes or name in defaults:
         default = "" if name in declaration.attributes else "default of the manifest, "
         yield f"{default}{manifest.place(declaration, name)}"
-        yield from _sources(declaration.attributes.get(name, defaults.get(name)))
+        yield from _scope_words(declaration.attributes.get(name, defaults.get(name)))
     elif attribute is not None and attribute.kind == "namevar":
         yield "from the title"
     elif attribute is not None and attribute.has_default:
         yield "default of the type"
     elif name in entry.should:
         yield "set by the type"
+    # ``_scope_words`` has the inputs and facts of the expression, ``entry.sources`` its resources.
     yield from (f"from {source.reference}" for source in entry.sources.get(name, ()))
 
 
-def _sources(value: object) -> Iterator[str]:
-    """Yield the inputs, values and facts in a value, in words; the caller adds resources."""
+def _scope_words(value: object) -> Iterator[str]:
+    """Yield ``input 'port'`` for ``${inputs.port}`` in a declared value, and so for values, facts and the like."""
     for path in dict.fromkeys(find_paths(value)):
         if isinstance(path.root, str):
-            # "${inputs.port}" is: input 'port'.
             keys = str(path).removeprefix(f"${{{path.root}.").removesuffix("}")
             yield f"{_SCOPES[path.root]} '{keys}'"
 
 
 def _history(difference: Difference | None, record: Record | None, style: Style) -> Iterator[str]:
-    """Yield the cause of a difference by the last run's record: the declaration or the system has changed."""
+    """Yield the cause of a difference by the last run's record: the declaration or the system has changed.
+
+    The recorded value is not shown if any of the values is a secret.
+    """
     if difference is None or record is None or is_unknown(difference.should):
         return
     name, is_, should, *_ = difference
@@ -443,7 +460,10 @@ def _history(difference: Difference | None, record: Record | None, style: Style)
 
 
 def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
-    """Yield the lines on the resources before a step, and on those that refresh it, with the position."""
+    """Yield the lines on the resources before a step, and on those that refresh it.
+
+    These have the position of the ``notify`` or ``subscribe`` that declares it.
+    """
     if before := step.depends_on:
         yield f"  comes after {show_first(before, _NAMED)}"
     entries = {entry.reference_text: entry for entry in plan.catalog.entries} if step.refreshed_by else {}

@@ -142,8 +142,8 @@ _BEGIN: Final = _End(0.0, -1)
 def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[int]:
     """Return the indices of the calls on the longest chain of calls that waited for each other, in their order.
 
-    A user who wants a faster run looks at these calls. An operation ends when its call does; one without a call passes
-    on the time of those that it waits for. The path is followed back from the latest end.
+    A user who wants a faster run looks at these calls. An operation ends with its call; one without a call ends with
+    the last operation that it waits for. The path is followed back from the latest end.
     """
     if len(calls) < 2:  # noqa: PLR2004 - one call waits for none
         return list(range(len(calls)))
@@ -160,7 +160,7 @@ def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[i
                 starts[call] = end
             end = _End(starts.get(call, _BEGIN).seconds + calls[call].seconds, call)
         ends[operation.number] = end
-    path: list[int] = []
+    path: list[int] = []  # from the end
     last = max(ends.values(), default=_BEGIN).call
     while last >= 0 and last not in path:
         path.append(last)

@@ -157,7 +157,7 @@ def chart(runs: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]
     largest value of their column. ``runs``: lines of the history, at least one.
     """
     rows = [(_seconds(run), _change_count(run), run.get("drifted") or 0) for run in runs]
-    largest = list(map(max, zip(*rows, strict=True)))
+    largest = list(map(max, zip(*rows, strict=True)))  # of each column
     commands = list(map(_command, runs))
     has_bars = width is None or _BEFORE_COMMAND + max(map(len, commands), default=0) <= width
     space = " " * (_BAR + 1) if has_bars else ""

@@ -45,8 +45,8 @@ def plan_summary(summary: Summary) -> str:
 def destroy_question(summary: Summary, projects: str, stack: str, suffix: str = "") -> str:
     """Return the question before a destruction: ``Delete 3 resources of project web, stack default?``.
 
-    ``projects``: the names, joined by commas. ``suffix``, as for hosts, follows the stack's name. A step that is
-    decided at its turn may delete too; the plan counts it as an update.
+    ``projects``: the names, joined by commas. ``suffix`` follows the stack's name, such as ``, on 3 hosts``. A step
+    that is decided at its turn may delete too; the plan counts it as an update.
     """
     counts = (("delete", summary.deleted), ("forget", summary.forgotten), ("decide at its turn", summary.updated))
     (word, number), *rest = [(word, count) for word, count in counts if count] or [("delete", 0)]

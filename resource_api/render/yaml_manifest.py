@@ -104,7 +104,10 @@ def _resource(
 def _shown_values(
     definition: TypeDefinition, attributes: Sequence[tuple[str, Attribute]], title: str, row: Mapping[str, object]
 ) -> Iterator[tuple[str, Attribute, object]]:
-    """Yield the attributes to declare: no secrets, no parameters, no namevar that is the title alone."""
+    """Yield the attributes of a listed resource that its declaration has, with their values.
+
+    Left out are secrets, parameters, which are no state of the resource, and a single namevar, which the title gives.
+    """
     implied = title if len(definition.namevars) == 1 else None
     for name, attribute in attributes:
         value = row.get(name)
@@ -130,9 +133,11 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, obje
         reference.parse(str(Reference(definition.name, title)))
     except ValueError as error:
         return str(error)
+    # A resource must have every mandatory attribute but a parameter, unless it is absent.
     read = [name for name in definition.mandatory if definition.attributes[name].kind != "parameter"]
     if missing := [name for name in read if row.get(name) is None and row.get("ensure") != "absent"]:
         return f"'{missing[0]}', which must be declared, has no value that can be read"
+    # The values that are written: a secret is left out.
     needed = [name for name in (*definition.namevars, *definition.mandatory) if not is_secret(row.get(name))]
     return character_problem(title, key=True) or _first(_value_problem(row.get(name)) for name in needed)
 
@@ -218,7 +223,10 @@ def _scalar(value: object) -> str:
 
 
 def flow_text(value: object) -> str:
-    """Return a value on one line, as in ``{a: 1, b: [x, "y,z"]}``, with texts in quotes where they need them."""
+    """Return a value on one line, ``{a: 1, b: [x, "y,z"]}``; only texts that YAML would misread are in quotes.
+
+    In braces or brackets a comma ends a text without quotes.
+    """
     if isinstance(value, dict):
         return "{" + ", ".join(f"{flow_text(str(key))}: {flow_text(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
@@ -227,7 +235,7 @@ def flow_text(value: object) -> str:
 
 
 def _flow(value: object) -> str:
-    """Return a value on one line; texts in a list are always quoted, since a comma or bracket ends a plain one."""
+    """Return a value on one line for ``entry``; the texts of a list are always in quotes, needed or not."""
     if isinstance(value, dict):
         return flow_text(value)
     if isinstance(value, list):

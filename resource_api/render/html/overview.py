@@ -104,7 +104,7 @@ class _View:
         self._hosts = hosts
         self._fold = fold
         self._anchors = anchors
-        #: The number of rows so far, from which the anchors of rows are made.
+        #: The number of rows in all sections so far: the next row has the id ``g7`` after seven.
         self._number = 0
 
     def without_answer(self, status: str) -> Section:
@@ -154,15 +154,15 @@ class _View:
     def changes(self) -> Section:
         """Return the section of the hosts' last changes, the newest first; hosts with equal changes are one row.
 
-        So a roll-out is one row, however many hosts have made it. A run has a list of its changes, or only their
-        number.
+        So a roll-out is one row, however many hosts have made it. The last change of a host has a list of the changed
+        resources, or only their number.
         """
         by_change = _grouped(
             ((change["command"], *_change_lines(change)), (host.name, overview, change))
             for host, overview in self._answered()
             if (change := overview["last_change"])
         )
-        # By the seconds since the newest change of a group, each by its host's clock.
+        # A group is as old as its newest change; the age of each is by the clock of its host, which may be wrong.
         by_change.sort(key=lambda group: min(overview["until"] - change["ended"] for _, overview, change in group[1]))
         rows = []
         for (command, *changes), changed_hosts in by_change:
@@ -172,7 +172,7 @@ class _View:
             body = "".join(f"<p><code>{e(item)}</code></p>" for item in changes)
             note = f"{command} {ago(overview, change['ended'])}"
             names = [name for name, *_ in changed_hosts]
-            # The lines begin with a sign and a space.
+            # ``first`` begins with the sign of the action and a space: "~ File[/etc/motd]".
             rows.append(self._row(first[2:] + more, first[:1].strip(), names, note, body))
         return self._section("Last changes", rows, len(rows))
 
@@ -201,7 +201,10 @@ class _View:
         return PageRow(title, sign, " · ".join(filter(None, (hosts_of(len(names)), note))), body, bad=bad)
 
     def _section(self, title: str, rows: Sequence[PageRow], number: int) -> Section:
-        """Return a section with the first of the rows, with unique ids, and the ``number`` of items in its heading."""
+        """Return a section with the first rows, and the ``number`` of items in its heading.
+
+        The ids of its rows are unique on the page. The rows of a short section with bad ones are open.
+        """
         visible = rows[:_MOST]
         anchors = {row.reference: f"g{self._number + index}" for index, row in enumerate(visible)}
         self._number += len(visible)

@@ -122,7 +122,7 @@ def run(document: RunJson) -> str:
     """Return the HTML page of a finished run from its JSON document: its failures first."""
     command = str(document.get("command") or "run")
     title = f"{command} of {document.get('project', '')}, stack {document.get('stack', '')}"
-    # The exit code stands among the facts alone.
+    # Without the exit code, which is among the facts: the outcome omits 0.
     outcome = text.run_outcome({**document, "summary": {**(document.get("summary") or {}), "exit_code": 0}})
     return write(Page(title, outcome.removeprefix(f"{command}: "), run_facts(document), run_sections(document)))
 
@@ -130,8 +130,8 @@ def run(document: RunJson) -> str:
 def run_sections(document: RunJson) -> list[Section]:
     """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses.
 
-    For a run of which only the line in the history remains, the only section is that remark. A rehearsal's page has
-    these sections too.
+    A run of which only the line in the history remains has a single section that explains this. The page of a rehearsal
+    has the sections of its run too.
     """
     if document.get("kept") is False:
         return [Section("Nothing is kept", f"<p>{NOT_KEPT}</p>")]
@@ -210,7 +210,10 @@ def _problems(problems: Sequence[ProblemJson]) -> Section:
 
 
 def _drift(drift: Sequence[DriftJson], anchors: Mapping[str, str], diff_lines: int, title: str = "Drifted") -> Section:
-    """Return the section of drifted resources, linked to their steps by ``anchors``, with ids of its own: ``dr3``."""
+    """Return the section of drifted resources, linked by ``anchors`` to their steps, if they have one.
+
+    Its rows have ids of their own, such as ``dr3``, because ``r3`` is that of a step.
+    """
     drift_anchors = {reference: f"d{id_}" for reference, id_ in row_anchors(row["reference"] for row in drift).items()}
     rows = [
         PageRow(row["reference"], "", _attribute_names(row["changes"]), _drift_body(row, anchors, diff_lines))
@@ -385,7 +388,7 @@ def _bar(
     """
     first, last = calls[group[0]], calls[group[-1]]
     seconds = last["started"] + last["seconds"] - first["started"]
-    # "failed" comes before "path", and that before neither.
+    # One class for all calls of the bar: "failed" is less than "path", and outweighs it.
     kind = min((kinds[number] for number in group if number in kinds), default="")
     label = call_text(first) if len(group) == 1 else f"{len(group)} calls, the first: {call_text(first)}"
     title = e(f"{label}: {duration(seconds)}, {duration(first['started'])} after the start")
@@ -451,7 +454,7 @@ def rehearsal(document: RehearsalJson) -> str:
     ]
     of_stack = f" of {run['project']}, stack {run['stack']}" if run else ""
     outcome = f"not well: {', '.join(bad)}" if bad else "all well"
-    # The id and the exit code belong to a run that cannot be looked up.
+    # The id and the exit code of its run are left out: that run is not recorded.
     run_rows = [item for item in run_facts(run) if item[0] not in {"run", "exit code"}] if run else []
     facts = [("exit code", str(document["exit_code"])), *run_rows]
     return write(Page(f"rehearsal{of_stack}", outcome, facts, sections))
