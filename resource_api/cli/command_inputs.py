@@ -131,7 +131,10 @@ class CommandInputs:
 
 
 def files(settings: Settings) -> Iterator[str]:
-    """Yield the paths of the files with a command's inputs: the stack's, ``--inputs``, ``-i X=@FILE``."""
+    """Yield the paths of the files with a command's inputs: the stack's, ``--inputs``, ``-i X=@FILE``.
+
+    The user is warned of those that other users can change or read.
+    """
     yield from stack_files(settings)
     yield from settings.get("input_files") or ()
     for text in settings.get("given") or ():

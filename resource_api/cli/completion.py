@@ -323,6 +323,7 @@ def resource_names(context: click.Context, incomplete: str) -> Items:
     """Return the names of the recorded resources of the command's type, of all projects."""
     type_name = _first_argument(context, "type_name").lower()
     recorded = [record.name for _, names in _recorded(context) for record in names if record.type == type_name]
+    # A name of several namevars is no text, and cannot be the argument NAME.
     return _items((name for name in recorded if isinstance(name, str)), incomplete)
 
 

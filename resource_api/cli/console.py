@@ -158,7 +158,7 @@ class Console:
             self.end_json(problems, code)
 
     def receive(self, event: Event) -> None:
-        """Receive an event of the runtime: show and record a warning; write all to the JSON of a run."""
+        """Receive an event of the runtime: show a warning, and keep it for ``warnings``; write it to a run's JSON."""
         if isinstance(event, Diagnosed):
             self._warnings.append(event.problem)
             self.show_problem(event.problem)

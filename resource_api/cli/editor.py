@@ -131,7 +131,7 @@ def _changed_manifest(text: str, before: Mapping[str, object], providers: Mappin
 
 
 def _apply(session: Session, manifest: Manifest) -> int:
-    """Apply edited resources without a record of them, print the summary, and return the exit code."""
+    """Apply edited resources, print the summary, and return the exit code; state does not record them as ours."""
     settings = session.settings
     report = session.runtime.change(manifest, noop=settings["noop"], strict=settings["strict"])
     session.output.print(str(report))

@@ -328,7 +328,7 @@ def _check_options(settings: Settings) -> None:
 def _make_directory(path: str) -> None:
     """Make the directory of ``-o``, for plans that may have secrets, private unless it exists. Raise ``UsageError``."""
     with errors_as(UsageError, OSError, f"-o {path}: with --on this is a directory of plans: "):
-        os.stat(os.path.dirname(os.path.abspath(path)))
+        os.stat(os.path.dirname(os.path.abspath(path)))  # raises if the directory above is missing, likely mistyped
         directories.make_directory(path)
 
 

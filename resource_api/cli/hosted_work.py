@@ -211,7 +211,10 @@ def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
 
 
 def check_earlier(earlier: RecordedRun, work: Work, digest: str, key: bytes) -> None:
-    """Raise ``ManifestError`` if a rerun's ``digest``, or a host's inputs, differ from the ``earlier`` run."""
+    """Raise ``ManifestError`` if a rerun's ``digest``, or a host's inputs, differ from the ``earlier`` run.
+
+    A rerun does the rest of that run: the remaining hosts must get the same as the others.
+    """
     changed = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.remaining[name]]
     if digest != earlier.digest or changed:
         cause = "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {changed[0]}"

@@ -76,7 +76,7 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
 
 
 def _cells(text: str) -> tuple[list[str], list[int]]:
-    """Return the text of each character on the terminal, and its columns there."""
+    """Return the text of each character on the terminal, and its columns there, for the position of the carets."""
     if text.isascii() and text.isprintable():  # almost always, and each problem of a file has a line
         return list(text), [1] * len(text)
     cells = ["    " if character == "\t" else escape(character) for character in text]
@@ -197,7 +197,10 @@ class SourceLines:
         return excerpt(line, 0, len(option) + len(name) + 2, length=len(value))
 
     def _is_plain(self, attribute: str) -> bool:
-        """Return whether an attribute of the command's type is certainly no secret, nor misspelt for one."""
+        """Return whether the value of an attribute of the command's type may be shown.
+
+        The attribute must be no secret, nor likely a misspelt one; nothing is known of those of an unknown type.
+        """
         declared = self._attributes(self._type_name[:1].lower() + self._type_name[1:])
         if declared is None:
             return False

@@ -323,7 +323,7 @@ def _short_capabilities(definition: TypeDefinition) -> list[Item]:
 
 
 def implementations(providers: Sequence[Suitability]) -> list[str]:
-    """Return a line on each provider of a type: whether it is suitable here, and used as the first one that is."""
+    """Return a line on each provider of a type: whether it is suitable here; the first suitable one is used."""
     chosen = next((provider.name for provider in providers if not provider.reason), "")
     return [
         f"{provider.name}: {f'not suitable: {provider.reason}' if provider.reason else 'suitable'}"
@@ -525,10 +525,10 @@ def _markdown_blocks(docs: str) -> Iterator[str]:
 def document(
     definition: Definition | FunctionPage, providers: Sequence[Suitability] = (), origin: Origin | None = None
 ) -> dict[str, Any]:
-    """Return the document of ``describe --json`` for a type, a component or a function; absent facts are left out.
+    """Return the document of ``describe --json`` for a type, a component or a function.
 
-    A function and a component have fewer fields than a type. Keys that most types lack, such as ``timeout``, are left
-    out.
+    A function and a component have fewer fields than a type. Keys that most types lack, such as ``timeout``, stand only
+    where there is a value.
     """
     origin_fields = {"origin": origin_document(origin)} if origin is not None else {}
     if isinstance(definition, FunctionPage):

@@ -69,7 +69,7 @@ def error(reason: str, style: Style = PLAIN) -> str:
 
 
 def document_lines(document: Mapping[str, object], *, color: bool = False) -> Iterator[str]:
-    """Yield the line of a host's document during a run: of its log, or of a problem; none of others."""
+    """Yield the line of a document that a host sends during a run, if it is a log line or a problem; else nothing."""
     kind = document["type"]
     if kind == "log":
         level, subject, words = (str(document.get(key) or "") for key in ("level", "subject", "message"))
@@ -208,7 +208,7 @@ def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
 
 def _state_lines(result: Mapping[str, Any]) -> list[str]:
     """Return the lines of the result of a ``state`` command on a host: a check, a recovery, an edit, or a record."""
-    if {"found", "done"} & result.keys():
+    if {"found", "done"} & result.keys():  # the keys of ``state check`` and ``state recover``
         return [escape(str(item)) for item in result.get("found") or result.get("done") or ()]
     if {"forgotten", "former"} & result.keys():
         return state_edit_lines(result)

@@ -131,6 +131,7 @@ def record(urn: str, record: Record) -> Iterator[str]:
             yield f"  {field}: {show(value)}"
     for word, values in (("inputs", record.inputs), ("should", record.should), ("is", record.is_)):
         if not values:
+            # Without values an executed resource (``last_run``) is one that cannot be read, another does not exist.
             absent = "not to be read back" if record.last_run else "absent"
             yield f"  {word}: {absent if values is None else '{}'}"
             continue

@@ -79,7 +79,10 @@ def _script_path(shell: str) -> tuple[Path, str]:
 
 
 def _home(variable: str, default: str) -> Path:
-    """Return the absolute path in a variable of XDG, or ``default`` in the home. Raise ``UsageError`` without one."""
+    """Return the directory for a user's own files in a variable of XDG, or ``default`` below the home directory.
+
+    Raise ``UsageError`` without a home directory.
+    """
     value, home = os.environ.get(variable, ""), os.path.expanduser("~")
     if value.startswith("/"):
         return Path(value)

@@ -131,7 +131,10 @@ def _edit_text(session: Session, file: str, text: str) -> str | None:
 
 
 def _replace(path: str, before: bytes | None, after: bytes) -> None:
-    """Replace an encrypted file's content atomically. Raise ``ResourceError``, also if it is no longer ``before``."""
+    """Replace an encrypted file's content ``before``, which was edited, by ``after``, atomically.
+
+    Raise ``ResourceError``, also if the file has changed meanwhile: the edit must not undo that change.
+    """
 
     def change(content: bytes) -> bytes:
         """Return the new content. Raise ``ResourceError`` if the present ``content`` is not the edited one."""

@@ -281,7 +281,10 @@ watch.params = [parameter for parameter in plan.params if parameter.name not in 
 
 
 def _handle_signals(handlers: Mapping[int, Any]) -> None:
-    """Install the handlers of signals, except of those that the caller ignores, as nohup(1) does."""
+    """Install the handlers of signals, for ``watch`` and for the process of a plan.
+
+    A signal that the caller of the command ignores, as nohup(1) does, stays ignored.
+    """
     for number, handler in handlers.items():
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)

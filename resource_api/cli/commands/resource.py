@@ -98,6 +98,7 @@ class _Call(LocalCall):
         """Return the provider of a type by ``--provider``, ``--manifest`` or ``--config``; None if it needs none."""
         session, options = self.session, self.options
         session.warn_of_inputs()
+        # Inputs are read only if they were given, or a declared provider may use them.
         has_inputs = any(options[option] for option in ("given", "input_files", "provider"))
         return session.reader.select(
             definition.name,
@@ -174,7 +175,10 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
 
 
 def _config_value(attribute: Attribute, option: str, text: str) -> object:
-    """Return the value of ``option`` for one attribute of a configuration, coerced to its data type, maybe secret."""
+    """Return the value of ``--config KEY=`` for one attribute of a configuration, coerced to its data type.
+
+    A secret is returned as ``Sensitive``, and no error shows it. ``option``: the option with the key, for errors.
+    """
     datatype = attribute.datatype
     if datatype.sensitive:
         text = command_inputs.secret_value(option, text)
@@ -183,7 +187,7 @@ def _config_value(attribute: Attribute, option: str, text: str) -> object:
     try:
         value = from_text.coerce(datatype, text, attribute.must_be)
     except ValueError as error:
-        reason = f"it must be {datatype.text}" if datatype.sensitive else str(error)  # which shows the value
+        reason = f"it must be {datatype.text}" if datatype.sensitive else str(error)
         raise UsageError(f"{option}: {reason}") from error
     return Sensitive(value) if datatype.sensitive else value
 

@@ -108,7 +108,10 @@ class _View:
         self._number = 0
 
     def without_answer(self, status: str) -> Section:
-        """Return the section of hosts with a ``status`` of no answer; hosts with equal errors are one row."""
+        """Return the section of hosts without an overview, such as unreachable ones, of one such ``status``.
+
+        Hosts with equal errors are one row.
+        """
         by_error = _grouped((host.error or status, host.name) for host in self._hosts if host.status == status)
         rows = [self._row(error, _SIGNS[status], names, bad=True) for error, names in by_error]
         return self._section(STATUSES[status].capitalize(), rows, sum(len(names) for _, names in by_error))
@@ -260,7 +263,7 @@ def _rows(hosts: Sequence[HostOverview], anchors: Mapping[str, str]) -> str:
 
 
 def _host(host: HostOverview, id_: str) -> str:
-    """Return the line of a host in the list, in the columns ``_COLUMNS``, with its details below; ``id_``: of it."""
+    """Return the line of a host in the list, in the columns ``_COLUMNS``, with details below; ``id_``: for links."""
     overview, bad = host.overview, " bad" if host.status in BAD else ""
     cells = [host.name, STATUSES[host.status]]
     if overview is not None:

@@ -335,7 +335,7 @@ def _timeline(document: RunJson, anchors: Mapping[str, str]) -> list[Section]:
     calls = document["calls"]
     if not calls:
         return []
-    end = max(call["started"] + call["seconds"] for call in calls) or 1e-6
+    end = max(call["started"] + call["seconds"] for call in calls) or 1e-6  # positions are divided by it
     # Index of a call → its CSS class; a failed call of the longest chain is drawn as failed.
     kinds = dict.fromkeys(document["critical_path"], "path")
     for step in document["steps"]:
@@ -482,7 +482,10 @@ def _findings(title: str, findings: Sequence[FindingJson], anchors: Mapping[str,
 
 
 def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Section:
-    """Return the section of undeclared changed paths, as a tree of directories, and a closed one for each package."""
+    """Return the section of the paths that the run has changed without a declaration, as a tree of directories.
+
+    The files of each package are a tree of their own, which is closed.
+    """
     packages = dict.fromkeys(effect["package"] for effect in effects)
     trees = []
     # The empty name, of files of no package, comes first.
@@ -499,7 +502,7 @@ def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Secti
 
 
 def _add_effect(tree: Tree, effect: EffectJson) -> None:
-    """Add a side effect to a tree of directories: at its path, under the empty name, which no file has."""
+    """Add a side effect to a tree of directories: ``{"/etc": {"motd": {"": [effect]}}}`` for ``/etc/motd``."""
     for depth, part in enumerate(filter(None, effect["path"].split("/"))):
         tree = tree.setdefault(part if depth else f"/{part}", {})
     tree.setdefault("", []).append(effect)
