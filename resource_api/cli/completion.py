@@ -384,9 +384,8 @@ def commands(context: click.Context, incomplete: str) -> Items:
         group = group.get_command(above, name)
     if not hasattr(group, "list_commands"):
         return []
-    hidden = {
-        name for name, command in group.commands.items() if command.hidden
-    }  # no command that is still to be imported is hidden
+    # Commands that are not imported yet are not among ``group.commands``; none of them is hidden.
+    hidden = {name for name, command in group.commands.items() if command.hidden}
     return _items(set(group.list_commands(above)) - hidden, incomplete)
 
 

@@ -160,9 +160,9 @@ class Display:
             self._session.output.print(text.batch(batch.number, batch.of, counts, following))
 
     def next_batch(self, batch: BatchReport) -> str:
-        """Return the reason to end the run after a batch, or "": the failed command of ``--between``, or a no.
+        """Return the reason not to begin the next batch, or "".
 
-        The no is the user's answer to the question of ``--pause``.
+        It is the failure of the command of ``--between``, or the user's no to the question of ``--pause``.
         """
         settings = self._session.settings
         if not (settings.get("between") or settings.get("pause")):

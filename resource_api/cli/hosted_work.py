@@ -161,7 +161,7 @@ def _libraries(
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
     """Return the documents of a manifest and of all files that it may include, also under a condition.
 
-    Each host decides by its own facts which of them it includes.
+    The conditions are evaluated on each host, by its own facts.
     """
     source = session.source(manifest)
     if isinstance(source, Manifest):  # standard input has been read

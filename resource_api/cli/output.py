@@ -93,7 +93,7 @@ class Output:
         self._filter: DescriptorFilter | None = None
         self._live: LiveLines | None = None
         self.stdout, self.stderr = self._own_stream(1), self._own_stream(2)
-        os.dup2(2, 1)  # what child processes print on stdout is no result of the command: it goes to stderr
+        os.dup2(2, 1)  # the prints of child processes are no result of the command, and go to stderr
         if os.isatty(2):
             process_guard.before_provider_code(self._start_filter)  # the filter escapes the controls of a terminal
         #: The error of a write to stdout, or empty; a reader that has closed it is none.

@@ -164,9 +164,8 @@ class Session:
         from resource_api.manifest.read import STDIN, read_stdin
 
         try:
-            self.console.stdin = sys.stdin.buffer.read(
-                MAX_BYTES + 1
-            )  # one byte more than allowed: read_stdin refuses it
+            # One byte more than allowed, so that a larger manifest is refused below.
+            self.console.stdin = sys.stdin.buffer.read(MAX_BYTES + 1)
         except OSError as error:
             raise manifest_error(STDIN, (0, 0), "unreadable", f"cannot be read: {error.strerror}") from error
         return read_stdin(self.console.stdin)

@@ -199,7 +199,7 @@ class SourceLines:
     def _is_plain(self, attribute: str) -> bool:
         """Return whether the value of an attribute of the command's type may be shown.
 
-        The attribute must be no secret, nor likely a misspelt one; nothing is known of those of an unknown type.
+        It may not if the attribute is a secret, or likely a misspelt one, or if the type is unknown.
         """
         declared = self._attributes(self._type_name[:1].lower() + self._type_name[1:])
         if declared is None:

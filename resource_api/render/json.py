@@ -285,7 +285,7 @@ def log(entry: LogEvent) -> dict[str, object]:
 def event_line(happened: Event) -> dict[str, object] | None:
     """Return an event as an object of ``apply --json``.
 
-    None for ``Finished``: the object ``summary`` at the end has the exit code, which only the command knows.
+    None for ``Finished``: the object ``summary`` at the end has the exit code, which is the command's.
     """
     if isinstance(happened, StepEnd):
         tries = {"tries": happened.tries} if happened.tries > 1 else {}

@@ -128,7 +128,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
     def on_killed(killed: run_schedule.KilledRun) -> None:
         """Record and report a run that a signal has killed before it could do so itself.
 
-        An error of this is only logged: the agent continues with its next run.
+        If this fails too, the error is logged, and the agent waits for its next run.
         """
         run_schedule.log_line(f"resource-api: {killed}")
         try:
@@ -231,7 +231,7 @@ def _with_source(target: Target, source_fields: Mapping[str, object]) -> Target:
 def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) -> Target:
     """Return a target of ``--metrics`` that adds the agent's period and pause and the source's version to each run.
 
-    Monitoring sees by them whether the agent works. ``_once`` sets the version in ``source_fields``.
+    They show whether the agent works. ``_once`` sets the version in ``source_fields``.
     """
 
     def report(document: Mapping[str, Any]) -> None:
