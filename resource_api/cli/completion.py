@@ -491,7 +491,7 @@ def _project(manifest: str) -> str:
 
 
 def _declared_references(manifest: str) -> list[str]:
-    """Return the references of resources in a manifest, without those that an expression makes.
+    """Return the references of resources in a manifest as candidates, without those that an expression makes.
 
     They are searched in its text, because a manifest that is being written can be incomplete, and thus unreadable.
     """

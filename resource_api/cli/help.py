@@ -191,7 +191,7 @@ def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[...
 
 
 def option_groups(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
-    """Return the options of a command by the title of their group, both in the order of the help."""
+    """Return the options of a command, except ``--help``, by the title of their group, both in the help's order."""
     help_option = command.get_help_option(context)
     groups: dict[str, list[click.Option]] = {title: [] for title in GROUPS}
     for option in command.get_params(context):
@@ -278,6 +278,7 @@ def write_json(error: click.ClickException, arguments: Sequence[str], exit_code:
     if "--json" not in options:
         return
     problem = documents.problem(Problem(None, error.format_message(), code="usage"))
+    # In the form that a reader of the command's JSON expects: a stream of objects, or one document.
     if _streams(_name(error.ctx) if isinstance(error, click.UsageError) else "", options):
         summary = documents.summary(Summary(), exit_code)
         lines = (documents.line("diagnostic", problem), documents.line("summary", summary))

@@ -91,9 +91,9 @@ class Reporting:
 
 
 def _is_same_file(path: str, other: str) -> bool:
-    """Return whether two paths are the same existing file, also by a link; False if one is missing.
+    """Return whether a report at ``path`` would replace the existing file ``other``: both are one file, also by a link.
 
-    The paths may end in a slash, which ``Path`` drops: the system refuses ``site.yaml/`` for a file.
+    A path may end in a slash, which ``Path`` drops: the system refuses ``site.yaml/`` for a file.
     """
     with suppress(OSError):
         return Path(path).samefile(Path(other))

@@ -285,8 +285,8 @@ def _in_brackets(source: str) -> str | None:
 def _provider_conditions(types: Iterable[Definition], implementations: Implementations) -> tuple[list[Schema], Schema]:
     """Return the conditions for entries of ``providers``, which check their configuration by their type.
 
-    They are a list for entries with ``type``, and pattern of the name → condition for those without, whose name is the
-    type. An entry with a ``version`` may be for another version of the type, and is not checked.
+    The list is for entries with ``type``. The mapping, pattern of the name → condition, is for entries without, whose
+    name is the type. An entry with a ``version`` may be for another version of the type, and is not checked.
     """
     by_type: list[Schema] = []
     by_name: Schema = {}

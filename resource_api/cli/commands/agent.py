@@ -156,7 +156,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
 def _agent(settings: Settings) -> Agent:
     """Return the agent of the options.
 
-    Raise ``click.UsageError`` for an invalid option, also without a session, which would show a ``UsageError``.
+    Raise ``click.UsageError`` for an invalid option: click shows it, because ``agent run`` has no session.
     """
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":

@@ -88,7 +88,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
 def _with_generation(bundle: Bundle, before: Bundle | None, generation: int | None) -> Bundle:
     """Return a bundle with its ``generation``, the number that must grow with each change.
 
-    For None it is one more than that of the bundle ``before``, which is to be replaced, or the same if the files are equal.
+    For None it is one more than that of the bundle ``before``, which is to be replaced; the same for equal files.
     """
     if generation is not None or before is None:
         return bundle._replace(generation=generation or 1)
