@@ -43,7 +43,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator for a set of options, in the order as they would stand above a function."""
+    """Return one decorator for a set of options that commands share, in the order of decorators above a function."""
 
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):

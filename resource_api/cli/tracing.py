@@ -54,6 +54,7 @@ class Tracing:
         self._parent = parse_traceparent(environ.get("TRACEPARENT", ""))
         base = self._parent or TraceContext(secrets.token_hex(16), "")
         self._context = base._replace(span_id=secrets.token_hex(8))
+        #: The number of runs over hosts so far: ``destroy`` makes two, with a span of their own for each host.
         self._runs = 0
         #: The number of spans of resources that hosts may still add.
         self._remaining = _OF_ALL
@@ -139,7 +140,7 @@ def tracing(environ: Mapping[str, str]) -> Tracing | None:
 
 
 def run_span(document: Mapping[str, object], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
-    """Return the span of a command with its children.
+    """Return the span of a command, the root of its trace, with its children.
 
     ``document``: that of its run or plan. ``began``, ``ended``: times of the command, including planning. ``code``: its
     exit code. ``hosts``: the spans of hosts, of a run over many.

@@ -180,7 +180,7 @@ def drift(reference: str, changes: Sequence[Difference]) -> DriftJson:
 
 
 def _expression(value: object) -> object:
-    """Return a declared value as JSON, with its expressions as text, as written."""
+    """Return a declared value as JSON, with its expressions as text, as written: ``${File[/etc/motd].checksum}``."""
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, list):

@@ -120,7 +120,10 @@ def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
 
 
 def longest_chain(document: RunJson, most: int) -> tuple[list[CallJson], list[CallJson]]:
-    """Return the calls of a run's critical path, which waited for each other, and the ``most`` longest in order."""
+    """Return the calls of a run's critical path, which waited for each other; and of these the ``most`` longest ones.
+
+    Both are in the order of the run.
+    """
     calls = [document["calls"][index] for index in document["critical_path"]]
     longest = sorted(calls, key=lambda call: -call["seconds"])[:most]
     return calls, [call for call in calls if call in longest]

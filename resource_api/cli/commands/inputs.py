@@ -88,7 +88,7 @@ def edit(session: Session, file: str, **_settings: object) -> None:
     if edited is None:
         session.console.show(lambda: {"file": file, "written": False}, list)
         return
-    # The file stays in its form, text or bytes.
+    # The encrypted file keeps its form: armoured text, or bytes.
     armoured = (encrypted or b"").startswith(age.ARMOUR)
     _replace(path, encrypted, age.encrypt(edited.encode(errors="surrogateescape"), recipients, armoured=armoured))
     _warn_of_lost_key(session, path, file)

@@ -108,7 +108,7 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
     if session.reporting is not None:
         run = {"kind": "plan", "command": "plan", "ended": time.time()}
         session.set_document(session.log.mask.document({**run, **plan.to_dict()}))
-    if out is not None:  # before the plan is shown: no second document may follow it
+    if out is not None:  # before the plan is shown: an error after it would be a second document
         saved_plan.write(plan, out, session.runtime.key)
     session.console.show(plan.to_dict, lambda: session.console.plan_lines(plan))
     report_findings(plan, session.log, session.runtime.store)
@@ -231,7 +231,7 @@ def _show_saved(session: Session, plan: str) -> None:
     )
     try:
         reason = saved_plan.find_stale(document, session.runtime.store)
-    except ResourceAPIError as error:  # the plan is shown; a second document would follow it
+    except ResourceAPIError as error:  # a warning, because the plan is shown: an error would be a second document
         session.log.write("warning", "", f"{plan}: whether the plan is stale is unknown: {error}")
         return
     if reason:
