@@ -311,7 +311,7 @@ class ShownPlans:
 
 
 def _check_options(settings: Settings) -> None:
-    """Raise ``UsageError`` for options that hosts cannot follow, that contradict each other, or that need a terminal."""
+    """Raise ``UsageError`` for options that hosts cannot follow, that contradict each other or that lack a terminal."""
     if (url := settings.get("state")) is not None:
         if url.startswith("postgresql:"):
             advice = "leave out --state and RESOURCE_API_STATE, or name a path on the hosts with sqlite:PATH"

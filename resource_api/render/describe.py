@@ -484,7 +484,9 @@ def markdown(
     for name, attribute in ordered(definition):
         words = datatype_words(attribute, expressions=expressions)
         facts = _facts(attribute, "")
-        separator = ("; " if attribute.must_be else ", ") if any(facts) else ""
+        separator = ""
+        if any(facts):
+            separator = "; " if attribute.must_be else ", "  # the author's words may contain commas
         parts += [f"### {name}", _markdown_item([*words, separator, *facts])]
         parts += _markdown_blocks(attribute.docs)
     for heading, items in _sections(definition, providers, origin, expressions=expressions, explained=explained):

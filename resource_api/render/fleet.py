@@ -121,7 +121,9 @@ def progress(total: int, started: int, ended: int, failed: int, seconds: float) 
 def hosts_in_progress(failed: Sequence[str], slowest: Mapping[str, float]) -> str:
     """Return the end of the line of progress: ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s``."""
     joined = escape(",".join(failed))
-    end = f"; failed: {joined if len(joined) <= _NAMES else joined[: _NAMES - 1] + '…'}" if failed else ""
+    if len(joined) > _NAMES:
+        joined = f"{joined[: _NAMES - 1]}…"
+    end = f"; failed: {joined}" if failed else ""
     names = ", ".join(f"{escape(name)} {int(number)} s" for name, number in slowest.items())
     return f"{end}; slowest: {names}" if names else end
 

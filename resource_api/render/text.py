@@ -171,7 +171,9 @@ def time_of(seconds: object) -> str:
 
 def verdict_mark(text: str, *, ok: bool) -> str:
     """Return the mark of a verdict: ``ok``, ``no``, or ``-`` without a try, as in a text that begins with 0."""
-    return "no" if not ok else "-" if text.startswith("0 ") else "ok"
+    if not ok:
+        return "no"
+    return "-" if text.startswith("0 ") else "ok"
 
 
 #: How many failures are named.

@@ -414,7 +414,9 @@ def _scale(end: float, height: int) -> str:
     elements = []
     for number in range(_TICKS + 1):
         seconds = end * number / _TICKS
-        x, anchor = f"{_position(seconds, end):.3f}%", "end" if number == _TICKS else "middle" if number else "start"
+        x = f"{_position(seconds, end):.3f}%"
+        # The first and the last time must not stand out of the drawing.
+        anchor = {0: "start", _TICKS: "end"}.get(number, "middle")
         elements.append(f'<line class="tick" x1="{x}" x2="{x}" y1="0" y2="{height}"/>')
         elements.append(f'<text x="{x}" y="{height + 15}" text-anchor="{anchor}">{duration(seconds)}</text>')
     return "".join(elements)
