@@ -100,8 +100,8 @@ class LiveLines:
             return ""
         columns, _ = self.size
         rows = sum(max(1, ceil(width(line) / columns)) for line in lines)
-        upwards = f"\x1b[{rows - 1}A" if rows > 1 else ""
-        return f"{upwards}\r\x1b[J"
+        cursor_up = f"\x1b[{rows - 1}A" if rows > 1 else ""
+        return f"{cursor_up}\r\x1b[J"
 
     def _write(self, text: str) -> None:
         """Write to the terminal; after an error show nothing more: a run must not fail because of its display."""

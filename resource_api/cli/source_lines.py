@@ -60,7 +60,7 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
     start = min(max(column, 1), len(line) + 1) - 1
     begin = max(0, start - _NEAR)
     near, start = line[begin : start + _NEAR], start - begin
-    # ``near`` is the part of the line around the carets: a line may be a whole file. ``start`` is now its index in it.
+    # Only ``near``, the part around the carets, is read: a line may be a whole file. The first caret is at ``start``.
     token = _TOKENS[form].match(near, start)
     end = start + (length or (len(token[0]) if token else 1))
     cells, widths = _cells(near)

@@ -191,7 +191,7 @@ def _expression(value: object) -> object:
 
 
 def change(difference: Difference) -> ChangeJson:
-    """Return the change of an attribute in a finished step, for the events of a run and for its record."""
+    """Return the change of an attribute in a finished step, in the events of a run or in a recorded one."""
     return {
         "attribute": difference.attribute,
         "is": plain(difference.is_),

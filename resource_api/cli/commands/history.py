@@ -150,7 +150,7 @@ def report(session: Session, run: str | None, form: str, since: float | None, **
 def _run_document(session: Session, form: str, call: Call) -> RunJson | OverviewJson:
     """Return the document of a run, or of the runs of a period; then treat ``--format json`` as ``--json``.
 
-    Only then: if the document cannot be read, the error is shown as text, because stdout is for documents of runs.
+    Only then: an error of reading is shown as text, because with ``--format json`` stdout has only documents of runs.
     """
     document = commands.run(call)
     session.output.json = session.json or form == "json"

@@ -175,9 +175,9 @@ def _address(host: Host) -> str:
 
 
 def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
-    """Return the SSH keys of hosts, for the user to trust; refused are those that differ from ``known_hosts``.
+    """Return the SSH keys of hosts, for the user to trust; one that ``known_hosts`` contradicts or revokes is refused.
 
-    With ``fingerprints``, a key that has none of them is refused too. Raise ``ResourceError``.
+    With ``fingerprints``, an unknown key that has none of them is refused too. Raise ``ResourceError``.
     """
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):

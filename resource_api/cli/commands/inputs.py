@@ -61,7 +61,7 @@ def show_inputs(session: Session, manifest: str, **_settings: object) -> None:
 def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
     """Yield ``NAME: VALUE`` and the source of each, sources in one column except beside long values."""
     cells = [f"{escape(value.name)}: {show_value(value.value) if value.place else '(not given)'}" for value in values]
-    column = max((wide for wide in map(width, cells) if wide <= _WIDEST), default=0)
+    column = max((cell_width for cell_width in map(width, cells) if cell_width <= _WIDEST), default=0)
     for cell, value in zip(cells, values, strict=True):
         yield f"{padded(cell, column)}  {escape(value.place)}".rstrip()
 
