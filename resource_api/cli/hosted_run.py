@@ -143,7 +143,7 @@ class HostedRun:
         session, settings = self._session, self._session.settings
         rollout_plan = self._rollout(len(work.hosts))
         run_id, key = self._begin(work, ledger)
-        # The table of resources is made of documents.
+        # A table, of resources or of overviews, is made of the documents: their text is not needed.
         answer_text = partial(lines_of, session, work) if work.command != "resource" and answers is None else None
         # The counts in an answer of ``report`` are those of an earlier run, not of this one.
         merge = Merge(threshold(settings), session.log.mask, answer_text, counted=work.command != "report")

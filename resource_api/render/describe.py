@@ -446,7 +446,10 @@ def _attribute_lines(
 
 
 def wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
-    """Return a line wrapped at spaces, behind ``first`` and then ``margin``, with words whole, links as text."""
+    """Return the lines of a text that is wrapped at spaces for a terminal, with links as their words.
+
+    The first begins with ``first``, which is ``margin`` by default, the others begin with ``margin``.
+    """
     return textwrap.wrap(
         _LINK.sub(r"\1", escape(line)),
         width,

@@ -79,7 +79,10 @@ def document_lines(document: Mapping[str, object], *, color: bool = False) -> It
 
 
 def diagnostic(document: Mapping[str, object]) -> str:
-    """Return a problem as one line: ``site.yaml:14:5: Warning: File[/etc/motd]: …``."""
+    """Return a problem from a host as one line: ``site.yaml:14:5: Warning: File[/etc/motd]: …``.
+
+    A host may send anything: a field of another type must not end the run.
+    """
     message, hint, reference, file = (str(document.get(key) or "") for key in ("message", "hint", "reference", "file"))
     line, column = (number if type(number) is int else 0 for number in map(document.get, ("line", "column")))
     severity = "warning" if document.get("severity") == "warning" else "error"
