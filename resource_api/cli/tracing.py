@@ -259,7 +259,7 @@ def _send(span: Span, context: TraceContext, parent: TraceContext | None, enviro
     result: list[str] = []
 
     def export() -> None:
-        """Send the trace, in a thread that nobody waits for after ``LIMIT``; add the failure, or "", to ``result``."""
+        """Send the trace, in a thread that may outlast ``LIMIT``; add the reason of a failure, or "", to ``result``."""
         try:
             result.append(otlp.export(span, context, parent))
         except ModuleNotFoundError as error:

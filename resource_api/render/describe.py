@@ -209,6 +209,7 @@ def _alternatives(datatype: DataType, must_be: str) -> str:
     kinds = {leaf.kind for leaf in scalars}
     if datatype.sensitive or "Pattern" not in kinds or kinds & {"Hash", "Struct"}:
         return ""
+    # With a Boolean, the author's words are for all scalars: "a text, a number or a boolean".
     words = must_be if "Boolean" in kinds else messages.alternatives(scalars, must_be)
     elements = {leaf.text for array in arrays for leaf in array.parts[0].leaves}
     if not elements <= {leaf.text for leaf in scalars}:
@@ -436,9 +437,11 @@ def _attribute_lines(
     ``words``: the data type. ``noun``: the kind of an attribute without one.
     """
     head = f"{_MARGIN}{name}"
-    first = head.ljust(len(margin)) if len(head) < len(margin) else margin
-    if first == margin:
+    if len(head) < len(margin):
+        first = head.ljust(len(margin))
+    else:
         yield head
+        first = margin
     yield from wrapped(attribute_facts(attribute, noun), width, margin, first)
     yield from _wrapped_paragraphs(attribute.docs, width, margin)[:-1]  # without the empty line
     yield from wrapped(words, width, margin)

@@ -170,7 +170,7 @@ def time_of(seconds: object) -> str:
 
 
 def verdict_mark(text: str, *, ok: bool) -> str:
-    """Return the mark of a verdict: ``ok``, ``no``, or ``-`` without a try, as in a text that begins with 0."""
+    """Return the mark of a verdict: ``ok``, ``no``, or ``-`` if nothing was tried, as with the text ``0 damages``."""
     if not ok:
         return "no"
     return "-" if text.startswith("0 ") else "ok"
