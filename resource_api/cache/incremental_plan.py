@@ -147,7 +147,7 @@ def _stamps(paths: Iterable[str], began: int) -> list[list[object]] | None:
 
 
 def _are_unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
-    """Return whether every file of the ``stamps`` exists and has its stamp."""
+    """Return whether every file or directory still has its stamp of the saved run; else its conclusion is not valid."""
     try:
         return all(_stamp(stamp[0]) == stamp for stamp in stamps)
     except OSError:
@@ -166,7 +166,10 @@ def _module_paths() -> set[str]:
 
 
 def _file_of(path: str) -> str:
-    """Return the file that a module comes from: its path, or ``a.zip`` for ``a.zip/m.py``; "" if none exists."""
+    """Return the file to stamp for a module's path: the path itself, or ``a.zip`` for ``a.zip/m.py``; "" without one.
+
+    The search goes from the path upwards to the nearest file.
+    """
     while path and not os.path.isfile(path):
         path = os.path.dirname(path) if os.path.dirname(path) != path else ""
     return path
@@ -208,7 +211,10 @@ def _digest(raw: bytes) -> str:
 
 
 def _type_declaration(registry: Registry, name: str) -> list[object] | None:
-    """Return a type's files, and its declaration, which they may derive from the environment; None without a file."""
+    """Return a type's files, followed by its declaration as text, to compare with a saved run; None without a file.
+
+    The files alone are not enough: the same code may declare other attributes in another environment.
+    """
     files = registry.files_of(name)
     if files is None:
         return None
@@ -236,7 +242,10 @@ class InstanceRows(NamedTuple):
     digests: Sequence[str]
 
     def changed(self, rows: Mapping[Name, Resource]) -> set[int]:
-        """Return the indexes of the resources, apart from those planned in every run, whose ``rows`` have changed."""
+        """Return the indexes of the resources whose ``rows`` (name → row) differ from those of the saved run.
+
+        A resource that is planned in every run (its saved digest is "") is not among them.
+        """
         digests = row_digests([rows.get(name, {}) for name in self.names])
         if digests == self.digests:  # nearly always
             return set()
@@ -268,8 +277,10 @@ class Conclusion(NamedTuple):
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Conclusion:
         """Return the conclusion that was written as JSON. Raises an error for anything else."""
+        # JSON has lists where names of several parts were tuples; the indexes and digests are as they were.
         rows = [
-            InstanceRows(instance, list(map(hashable_name, names)), *more) for instance, names, *more in values["rows"]
+            InstanceRows(instance, list(map(hashable_name, names)), indexes, digests)
+            for instance, names, indexes, digests in values["rows"]
         ]
         graph = {field: dict(values[field]) for field in ("dependents", "references")}
         return cls(**{**values, "rows": rows, **graph})
@@ -294,7 +305,7 @@ class Conclusion(NamedTuple):
         return [*positions, *range(len(self.recorded), len(self.recorded) + self.providers)]
 
     def indexes(self) -> Mapping[RecordKey, int]:
-        """Return the index of each resource by its key."""
+        """Return the index of each resource by its key, by which a new plan's steps are found in this conclusion."""
         return {
             (group.instance, name): index
             for group in self.rows
@@ -302,9 +313,10 @@ class Conclusion(NamedTuple):
         }
 
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
-        """Yield each instance with resources that may need no plan, and the names to read in one call.
+        """Yield the instances with a resource that may be left out, each with the names to read in one call.
 
-        Among them are those planned in every run, if still ``declared``: an expression may have renamed them.
+        The names include the instance's resources that are planned in every run. One of these is read only if it is
+        still among the ``declared`` keys, since an expression may have renamed it.
         """
         for group in self.rows:
             if any(group.digests):
@@ -330,12 +342,12 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
         recorded=sorted(plan.prior.records),
         providers=len(plan.prior.instances.recorded),
         dependents=reverse(plan.catalog.requires),
-        references=dict(_named_entries(plan.catalog)),
+        references=dict(_referenced_entries(plan.catalog)),
     )
 
 
 def _rows_by_instance(entries: Iterable[Entry], digests: Mapping[int, str]) -> list[InstanceRows]:
-    """Return the resources of each provider instance, and the ``digests`` (index → digest) of their rows."""
+    """Return the resources by provider instance, which is read in one call, with ``digests`` (index → row's digest)."""
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(entry.instance, []).append(entry)
@@ -410,26 +422,29 @@ def _stands_alone(step: Step) -> bool:
 
 
 def _has_expression(values: Values) -> bool:
-    """Return whether declared values hold an expression (``${...}``); in doubt, as of nested ones, by their text."""
+    """Return whether declared values may hold an expression (``${...}``), whose result may change without the file."""
     try:
         text = "\n".join(values.values())
-    except TypeError:
+    except TypeError:  # not only texts: a ``${`` in a nested key counts too, and the resource is then planned
         text = repr(values)
     return _EXPRESSION in text
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return the key of a resource in its file; "" if it is derived, is in no file, or contains an expression."""
+    """Return a resource's key in its file, by which later runs leave it out; "" if they cannot.
+
+    They cannot if the resource is derived from another one, is in no file, or has an expression in its key.
+    """
     declaration = entry.declaration
     if declaration.derivation is not None or declaration.document is None or _EXPRESSION in declaration.key:
         return ""
     return declaration.key
 
 
-def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
-    """Yield the index of each entry that names others, with their indexes: it could not be compiled without them.
+def _referenced_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
+    """Yield the index of each entry with references, and the indexes of the entries that its compilation needs.
 
-    It names them in expressions, of which ``sources`` has the resources, or as references in metaparameters.
+    These are the resources in its expressions (``sources``), and those that its metaparameters refer to.
     """
     for entry in catalog.entries:
         if entry.declaration.meta or entry.sources:
@@ -449,7 +464,10 @@ def _entries_in_outputs(catalog: Catalog) -> Iterator[Entry]:
 
 
 def _entries_of_text(catalog: Catalog, text: str) -> Sequence[Entry]:
-    """Return the entries of a reference, which may have wildcards; none for another text."""
+    """Return the entries that a text in a metaparameter refers to; none if it is no reference.
+
+    A reference with wildcards, such as ``File[/etc/*]``, has every matching entry.
+    """
     try:
         name = parse(text)
     except ValueError:
@@ -497,12 +515,13 @@ def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, st
 
 
 def _is_repeatable(plan: ExecutionPlan, providers: ProviderPool) -> bool:
-    """Return whether later runs may conclude the same as this plan, which is not made from a conclusion itself."""
+    """Return whether later runs, with nothing changed, would have the same plan and print the same."""
     catalog = plan.catalog
     # Later runs would not print again what compiling has printed.
     printed = catalog.warnings or catalog.notes or providers.wrote_output
     ephemeral = any(parameter.ephemeral for parameter in catalog.manifest.inputs.values())
     needs_whole_plan = catalog.on_failure or catalog.purges or ephemeral
+    # A plan that a conclusion has shortened lacks the resources left out.
     return not (plan.cached_unchanged or printed or needs_whole_plan)
 
 
@@ -522,10 +541,11 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
-    """Return the plan of the rest, the resources that cannot be left out; after an exception it takes a whole plan.
+    """Return the plan of the rest: of the resources that the cached conclusion does not leave out.
 
     Rows are read into ``snapshot``. Where some have changed, the rest grows by the affected resources and is compiled
-    again. A plan to apply is only usable if it does nothing and records nothing.
+    again. Each ``_require`` ends the attempt with an exception, after which the caller makes a whole plan; a plan to
+    apply is only usable if it does nothing and records nothing.
     """
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
@@ -585,7 +605,8 @@ def _compile_rest(
 
 
 def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
-    """Return instance → name → row to compare with the saved run. First assign the implementations that are stated."""
+    """Return instance → name → row, to compare with the rows of the saved run."""
+    # An instance with several implementations (``apt``, ``pip``) reads each resource with the one the manifest states.
     snapshot.providers.assigned = partial(stated_implementations, catalog, None)
     return {
         instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
@@ -611,7 +632,10 @@ def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
-    """Return the state with records that require only entries of ``catalog``: others would be written again."""
+    """Return the state with records that require only entries of ``catalog``, which lacks the resources left out.
+
+    A record that required one of these would differ from the new plan, which would then write it again.
+    """
     required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
     records = {
         key: record._replace(requires=required[key]) if key in required else record
@@ -654,7 +678,10 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
 
 
 def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
-    """Return a saved file as a document with positions ``heads`` (section → key → position); others are parsed."""
+    """Return a saved file as a document; ``heads``: the saved positions, section → key → position.
+
+    Any other position, which only a message needs, is found by parsing the file then.
+    """
     raw, _ = reading.read_file(file)
 
     def index() -> Node:

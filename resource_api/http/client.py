@@ -233,14 +233,14 @@ class Job(NamedTuple):
     timeout: float = 600.0
 
     def place(self, response: Response) -> str:
-        """Return the URL of the job that an answer has started; empty where it has started none."""
+        """Return the URL of the job that an answer has started, from the field ``url`` or its headers; "" without one."""
         if self.url:
             url = field_at(response.body, self.url)
             return url if isinstance(url, str) else ""
         return response.job
 
     def outcome(self, response: Response) -> bool | None:
-        """Return whether a job has succeeded, None while it is not over, by an answer about it.
+        """Return whether a job has succeeded according to an answer about it, or None while it is not over.
 
         An answer without a status is the finished object, which some services send instead. A Boolean status is true
         when the job is over; it has then failed if the answer has an ``error``.
@@ -293,11 +293,11 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
 
 
 def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
-    """Return the URL of the page after an answer, or "" after the last one, by the way of ``paging``.
+    """Return the URL of the page after an answer, or "" after the last one.
 
-    A cursor or a number replaces its parameter in ``path``, the address of the whole list; otherwise the answer links
-    to the page. ``entries``: the objects of the answer; ``position``: the number of the next page, or of the objects
-    before it, for services that count one of them.
+    ``paging`` has the service's way: a cursor or a number is put into the query of ``path``, the address of the whole
+    list, or else the answer links to the next page. ``entries`` are the objects of the answer; ``position`` is the
+    number for the query: of the next page, or with ``paging.offset`` of all objects before it.
     """
     value = field_at(response.body, paging.next) if paging.next else None
     if paging.cursor:
@@ -332,7 +332,7 @@ def _is_service(url: str) -> bool:
 
 
 def _with_parameter(path: str, name: str, value: object) -> str:
-    """Return a URL whose query has this value of a parameter, in place of a former one."""
+    """Return the address of a list's page: ``path`` with the parameter of its cursor or number set to ``value``."""
     parts = urlsplit(path)
     pairs = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != name]
     return parts._replace(query=urlencode([*pairs, (name, value)])).geturl()
@@ -404,7 +404,10 @@ class Client:
     def patch(
         self, path: str, body: object, *, content_type: str = "application/json", etag: str = "", repeat: bool = False
     ) -> Response:
-        """Change an object, with ``etag`` only if it is still that one; ``repeat``: a second time does no harm."""
+        """Change an object; with ``etag`` only if it is still the one that had it (412 otherwise).
+
+        ``repeat``: the same change may be sent again after a failure, because a second time does no harm.
+        """
         headers = {"Content-Type": content_type, **_if_match(etag)}
         return self.request("PATCH", path, body, headers=headers, repeat=repeat)
 
@@ -603,7 +606,10 @@ def _pause(response: Response, otherwise: float) -> float:
 
 
 def _header(name: str, value: str | Sensitive[str]) -> str:
-    """Return a header's text. Raise ``ResourceError``, without the value, for characters that cannot be sent."""
+    """Return a header's value as text. Raise ``ResourceError`` for characters that cannot be sent in a header.
+
+    The message is without the value, which may be a secret.
+    """
     text: str = reveal(value)
     if not re.fullmatch(r"[\w-]+", name) or not text.isascii() or not text.isprintable():
         raise ResourceError(f"the header {name} has characters that cannot be in a header")

@@ -88,7 +88,10 @@ class Response(NamedTuple):
 
     @property
     def job(self) -> str:
-        """The URL of the job in an answer's headers, or ""; ``Location`` after 202 only: else it is an object's."""
+        """The URL of the job in an answer's headers, or "".
+
+        ``Location`` is only a job's with the status 202 (accepted); otherwise it is that of a created object.
+        """
         for name in _JOB_HEADERS:
             if url := self.header(name):
                 return url
@@ -147,7 +150,10 @@ def field_at(value: object, path: str) -> object:
 
 
 def with_field(value: dict[str, object], path: str, field: object) -> dict[str, object]:
-    """Return an object with ``field`` at ``path``; the objects around it are made where they are missing."""
+    """Return a copy of a request's object with ``field`` at ``path``, as in ``meta.name``.
+
+    Objects that are missing on the way are made. A name that itself contains dots comes first, as in ``field_at``.
+    """
     first, _, rest = path.partition(".")
     if not rest or path in value:
         return {**value, path: field}
@@ -156,7 +162,10 @@ def with_field(value: dict[str, object], path: str, field: object) -> dict[str, 
 
 
 def without_field(value: dict[str, object], path: str) -> dict[str, object]:
-    """Return a copy of an object without the field at ``path``, as in ``meta.name``; a missing field is no error."""
+    """Return a copy of an object without the field at ``path``, as in ``meta.name``; a missing field is no error.
+
+    A name that itself contains dots comes first, as in ``field_at``.
+    """
     first, _, rest = path.partition(".")
     if not rest or path in value:
         return {name: field for name, field in value.items() if name != path}
@@ -166,7 +175,7 @@ def without_field(value: dict[str, object], path: str) -> dict[str, object]:
 
 def merged(is_: object, should: object) -> Any:
     """Return the present value with the declared fields at any depth, for a PUT, which replaces the whole object."""
-    if same_value(declared_part(is_, should), should):
+    if same_value(declared_part(is_, should), should):  # all declared fields have their value already
         return is_
     if isinstance(is_, dict) and isinstance(should, dict):
         return {**is_, **{name: merged(is_.get(name), value) for name, value in should.items()}}

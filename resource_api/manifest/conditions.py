@@ -94,7 +94,7 @@ def violations(path: KeyPath, value: object) -> Iterator[Violation]:
 
 
 def test_violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield every mistake in the form of one test at ``path`` in the manifest: of ``purge`` in ``where``."""
+    """Yield every mistake in the form of one test of an attribute, at ``path`` in the ``where`` of a purge."""
     parser = _Parser()
     parser.test(path, value)
     yield from parser.violations
@@ -129,11 +129,11 @@ def parse(value: object) -> Condition:
     return condition
 
 
-def _judge_flag(path: ExpressionPath, resolve: Resolve) -> str:
-    """Return why the condition ``${path}`` does not hold, or "". Raise ``ConditionError`` if it is no Boolean."""
+def _judge_reference(path: ExpressionPath, resolve: Resolve) -> str:
+    """Return why ``when: ${path}`` does not hold, or "". Raise ``ConditionError`` for a value that is no Boolean."""
     try:
         value = _checked(resolve(path), str(path))
-    except ConditionError:
+    except ConditionError:  # a ValueError too, but with a hint of its own
         raise
     except ValueError as error:
         raise ConditionError(str(error)) from error
@@ -164,9 +164,10 @@ def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolv
 
 
 def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
-    """Return the value of a path and ""; if there is none, ``_MISSING`` and a message, for ``exists``.
+    """Return the value of a path and ""; if it does not exist, ``_MISSING`` and a message, for the test ``exists``.
 
-    Raise ``ValueError`` if its first name must be declared and is not: a misspelt input is not just missing.
+    Raise ``ValueError`` if the beginning of the path must be declared and is not: a misspelt input is a mistake, while
+    a key within an input's value may be missing.
     """
     # The keys of ``inputs.a[inputs.b]`` come from values, which may be unknown (None) or secret.
     chosen, secret = expression.with_choices(path, resolve)
@@ -174,10 +175,10 @@ def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
         return (UNKNOWN if chosen is None else Sensitive(None)), ""
     # The first name of most scopes must be declared, of stacks the output too; the keys behind it may be missing. A
     # member that only other elements have is null, so that of each the whole path is resolved.
-    names = {"each": len(chosen.keys), "stacks": 2}.get(str(chosen.root), 1)
+    declared_keys = {"each": len(chosen.keys), "stacks": 2}.get(str(chosen.root), 1)
     try:
-        declared = resolve(chosen._replace(keys=chosen.keys[:names]))
-        return expression.follow_keys(declared, chosen, chosen.keys[names:]), ""
+        declared = resolve(chosen._replace(keys=chosen.keys[:declared_keys]))
+        return expression.follow_keys(declared, chosen, chosen.keys[declared_keys:]), ""
     except EvaluationError as error:
         return _MISSING, str(error)
     except ValueError as error:
@@ -197,14 +198,20 @@ def _checked(value: object, name: str) -> Any:
 
 
 def _existing(value: object) -> Any:
-    """Return the value of a path for any test but ``exists``. Raise ``_MissingValueError`` if it does not exist."""
+    """Return the value of a path, before any test but ``exists``. Raise ``_MissingValueError`` if it does not exist.
+
+    ``_judge_test``, which catches it, knows whether a missing value fails the test or is a mistake.
+    """
     if value is _MISSING:
         raise _MissingValueError
     return value
 
 
 def _equals(value: object, expected: object) -> bool:
-    """Return whether a value equals a scalar. Raise ``ConditionError`` for text against a number: quotes are wrong."""
+    """Return whether a value equals a scalar of a test; a Boolean equals no number, in spite of Python's ``True == 1``.
+
+    Raise ``ConditionError`` for a text against a number, which are never equal: mostly the quotes are wrong.
+    """
     _existing(value)
     if type(value) is str and type(expected) in _NUMBERS:
         msg = f"the value is the text {show(value)}, and {show(expected)} is a number"
@@ -283,7 +290,7 @@ def _test_order(words: str, accepts: Callable[[int], bool], bound: object, value
 
 
 def _kind(value: object) -> str:
-    """Return the description of a value of the wrong kind: a collection by its kind, a scalar by itself."""
+    """Return the words for a value of the wrong kind in a message: "a mapping", "a list", or the scalar itself."""
     if isinstance(value, (dict, list)):
         return "a mapping" if isinstance(value, dict) else "a list"
     return "null" if value is None else show(value)
@@ -326,12 +333,12 @@ class _Parser:
             uses_each = any(part.uses_each for part in parts)
             return Condition(lambda resolve: _first_reason(part.judge(resolve) for part in parts), uses_each)
         if type(value) is str and "${" in value:
-            return self._flag(path, value)
+            return self._short_form(path, value)
         kind = "it is empty" if value in ({}, "") else f"this is {'a text' if type(value) is str else _kind(value)}"
         self._violation(path, f"a condition must be true, false, a reference or a mapping; {kind}", _EXAMPLE)
         return _FALSE
 
-    def _flag(self, path: KeyPath, value: str) -> Condition:
+    def _short_form(self, path: KeyPath, value: str) -> Condition:
         """Parse the short form ``when: ${inputs.x}``: one reference alone, to a Boolean."""
         try:
             parsed = expression.parse(value)
@@ -343,7 +350,7 @@ class _Parser:
             self._violation(path, "a condition in text must be one reference alone", _EXAMPLE)
             return _FALSE
         self._check_scope(path, parts[0])
-        return Condition(partial(_judge_flag, parts[0]), parts[0].root == "each")
+        return Condition(partial(_judge_reference, parts[0]), parts[0].root == "each")
 
     def _member(self, path: KeyPath, key: str, value: object) -> Condition:
         """Parse one key of a condition: ``not``, ``any``, or a path such as ``facts.os.family``.
@@ -409,7 +416,7 @@ class _Parser:
             self._violation(path, "a test is empty", f"write a value, a list, or one of {', '.join(_OPERATORS)}")
         self.violations += unknown_keys(path, value, _OPERATORS, "test")
         tests = [self._operator((*path, word), word, value[word]) for word in _OPERATORS if word in value]
-        if "exists" in value:  # it comes first: where it fails, a missing value is no mistake for the other tests
+        if "exists" in value:  # the last of _OPERATORS comes first: where it fails, the others see no missing value
             tests.insert(0, tests.pop())
         return lambda value, name: _first_reason(test(value, name) for test in tests)
 

@@ -133,10 +133,14 @@ def kind_of(value: object) -> str | None:
 
 
 def source_problem(value: Any) -> str:
-    """Return why a value with the key of a source, such as ``{env: [A, B]}``, is an invalid one, or ""."""
+    """Return why an input's value is an invalid source, such as ``{env: [A, B]}``, or "" if it is valid or no source.
+
+    A source has one text, as in ``{env: NAME}``; only ``command`` may also have a list of words.
+    """
     if (kind := kind_of(value)) is None:
         return ""
-    words: Sequence[object] = value[kind] if type(value[kind]) is list and kind == "command" else [value[kind]]
+    is_list = kind == "command" and type(value[kind]) is list
+    words: Sequence[object] = value[kind] if is_list else [value[kind]]
     if words and words[0] and all(type(word) is str for word in words):
         return ""
     return f"{kind} must be {_KINDS[kind]}; a literal mapping is written {{value: {{{kind}: ...}}}}"
@@ -156,7 +160,10 @@ def _has_source(value: object) -> bool:
 
 
 def source_of(value: Any, directory: str, host: str = HOST) -> ValueSource | None:
-    """Return the source that an input's value is, or None; ``host`` replaces ``${host.name}``, for files by host."""
+    """Return the source that an input's value describes, as in ``{file: PATH}``, or None for a literal value.
+
+    ``host`` replaces ``${host.name}`` in it, for a file of each host. A command in a list of words becomes one text.
+    """
     if (kind := kind_of(value)) is None:
         return None
     text = shlex.join(value[kind]) if type(value[kind]) is list else value[kind]
@@ -231,7 +238,7 @@ class InputFiles:
         """Raise ``UntrustedCode`` for a file with programs, which would be run, that other users can change."""
         if any(kind_of(value.value) == "command" for value in values):
             try:
-                os.close(self._trust.open(path))
+                os.close(self._trust.open(path))  # opened only for the check
             except OSError as error:
                 message = f"names programs, and cannot be checked: {error.strerror or error}"
                 raise manifest_error(path, (0, 0), "inputs", message) from error
@@ -243,7 +250,10 @@ class InputFiles:
         return [source.path for source in sources if source is not None and source.kind in _PATHS]
 
     def resolve(self, values: Mapping[str, LocatedValue]) -> dict[str, Any]:
-        """Return the values of inputs by name, of sources their texts, later coerced. Raise ``ManifestError``."""
+        """Return the values of inputs by name, and read those that are sources. Raise ``ManifestError``.
+
+        The text of a source is a ``FileInput``, which is converted to the input's data type later.
+        """
         resolved, problems = dict[str, Any](), list[Problem]()
         for name, value in values.items():
             source = source_of(value.value, value.directory)
@@ -282,7 +292,10 @@ def reader_of(path: str) -> Reader:
 
 
 def without_text(error: ManifestError) -> ManifestError:
-    """Return the error of an encrypted file without its text: with constant messages alone, and without hints."""
+    """Return the error of an encrypted file without any of the file's text, which may be secret.
+
+    Hints are dropped, and of the messages only those are kept whose code always has the same words (``_CONSTANT``).
+    """
     problems = []
     for problem in error.problems:
         message = problem.message if problem.code in _CONSTANT else f"cannot be read here ({problem.code})"

@@ -70,11 +70,11 @@ class LocatedValue(NamedTuple):
 def input_values(
     manifest: Manifest, arguments: Mapping[str, object], contents: Contents | None = None
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values of the declared inputs by name, ``UNKNOWN`` for an invalid one, and all problems.
+    """Return the values of the declared inputs by name, and all problems of them.
 
-    So compiling goes on and finds problems elsewhere, too. ``arguments``: values by name, from the command line, files
-    or the environment. ``contents`` makes assets and archives, or None to keep their descriptions. Raise ``UsageError``
-    for a secret on the command line, which other users can read.
+    An invalid input has the value ``UNKNOWN``, with which compiling goes on to find further problems. ``arguments``:
+    values by name, from the command line, files or the environment. ``contents`` makes assets and archives, or None to
+    keep their descriptions. Raise ``UsageError`` for a secret on the command line, which other users can read.
     """
     values: dict[str, Any] = {}
     problems = list(_unknown_inputs(manifest, arguments))
@@ -96,7 +96,11 @@ def input_values(
 
 
 def _unknown_inputs(manifest: Manifest, arguments: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield the problems of arguments that no input is declared for; a file that is left out may declare it."""
+    """Yield a problem for each argument without a declared input, as of a misspelt name.
+
+    Names from the environment are no problem, since stacks share it. Where an included file is left out, no name is
+    one: the file may declare it.
+    """
     if manifest.with_includes is not None or manifest.skipped_includes:
         return
     for name, value in arguments.items():
@@ -111,23 +115,23 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
     Raise ``ValueError`` for a missing or invalid value, ``UsageError`` for a secret on the command line.
     """
     datatype = datatypes.parse(declared.type)
-    whole = declared.sensitive or declared.ephemeral  # otherwise only what the data type calls so is a secret
-    if whole and not datatype.sensitive:
+    is_secret = declared.sensitive or declared.ephemeral  # otherwise only the parts that the data type calls so are
+    if is_secret and not datatype.sensitive:
         datatype = datatypes.parse(f"Sensitive[{declared.type}]")
-    value = _written_value(name, declared, arguments, datatype)
+    value = _argument_or_default(name, declared, arguments, datatype)
     if isinstance(value, TextInput):
         value = from_text.coerce(datatype, str(value))
     checked = value
-    if datatype.holds_contents:
+    if datatype.holds_contents:  # descriptions of assets are checked as assets, also where they are kept
         checked = contents(value, declared.origin.document.file) if contents else assets.build_contents(value, _unread)
         value = checked if contents else value
     if not datatype.accepts(checked) and (problems := messages.explain(datatype, checked)):
         # A message about a part is led by its key path: ``[1] must be an integer``.
         raise ValueError("; ".join(f"{place_text(path)} {message}".lstrip(" .") for path, message in problems))
-    return Sensitive(value) if whole and value is not None else datatype.conceal(value)
+    return Sensitive(value) if is_secret and value is not None else datatype.conceal(value)
 
 
-def _written_value(name: str, declared: Input, arguments: Mapping[str, object], datatype: DataType) -> Any:
+def _argument_or_default(name: str, declared: Input, arguments: Mapping[str, object], datatype: DataType) -> Any:
     """Return the argument of an input, its default, or None for an optional one; raise as ``_input_value`` does."""
     default = expression.literal_value(declared.default, "a default cannot hold ${...}; write it under values and use")
     if name in arguments:

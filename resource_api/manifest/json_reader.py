@@ -54,7 +54,10 @@ def read(text: bytes, file: str) -> Document:
 
 
 def _parse(decoded: str) -> tuple[Any, bool]:
-    """Return the data, and whether its tokens need a slow check. Raise ``ValueError`` or ``RecursionError``."""
+    """Return the data, and whether it may have a problem that only the slow check of the tokens can tell.
+
+    Raise ``ValueError`` or ``RecursionError`` for a text that certainly has one.
+    """
     keys: set[str] = set()
 
     def unique(items: list[tuple[str, object]]) -> dict[str, Any]:
@@ -147,7 +150,10 @@ def _other_problems(text: str, file: str) -> Iterator[Problem]:
 
 
 def _string_problems(string: str, keys: dict[str, Position] | None, position: Position, file: str) -> Iterator[Problem]:
-    """Yield the problems of a string; of a key, ``keys`` are the former ones of its object, and this one is added."""
+    """Yield the problems of a string: invalid characters, and for the key of an object its repetition.
+
+    ``keys``: the keys so far of the object, with positions, to which this one is added; None for a value.
+    """
     if message := document.character_problem(string, key=keys is not None):
         yield document.problem(file, position, "encoding", message)
     if keys is not None and keys.setdefault(string, position) != position:

@@ -106,9 +106,10 @@ def _string(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _strings(path: Path, value: object) -> Iterator[Violation]:
-    """Check a list of texts as ``_string`` does; for one text, or ``all``, the hint is the likely list."""
+    """Check a list of texts, each as ``_string`` does. For a single text the hint is the list with it."""
     if type(value) is not list:
-        hint = f'write ["{"*" if value == "all" else value}"]' if type(value) is str else ""
+        item = "*" if value == "all" else value  # other tools write ``all`` for every name
+        hint = f'write ["{item}"]' if type(value) is str else ""
         yield Violation(path, f"{_name(path)} must be a list of strings", hint)
         return
     for number, item in enumerate(value):

@@ -79,7 +79,7 @@ def read(
     m = ManifestApi(file, {**checked, **_ephemeral(data)}, facts, values)
     _run_author_code(file, raw, lambda: _check_executed(function, function(m)))
     declared, calls = m.data()
-    if values and "values" in declared:
+    if values and "values" in declared:  # m.invoke has added named values to those of the constant VALUES
         declared["values"] = {**values, **declared["values"]}
     return _document({**data, **declared}, file, raw, calls)
 
@@ -98,7 +98,10 @@ def _check_constants(module: Mapping[str, object], file: str, raw: bytes) -> Non
 def _document(
     data: Mapping[str, object], file: str, raw: bytes, calls: Mapping[str, Mapping[str, CallSite]]
 ) -> Document:
-    """Return the document of ``data``; ``calls``: section → key → the author's call, for positions when needed."""
+    """Return checked ``data`` as a document like a YAML file's, for the later stages.
+
+    ``calls``: section → key → the author's call; positions are only computed from them for a problem.
+    """
     index = partial(positions, calls, raw)
     return Document(read_mapping(data, file, index).data, file, raw, index)
 
@@ -116,7 +119,7 @@ def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str
 def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
     """Return the ephemeral inputs as pending values, which replace their values for ``manifest(m)``.
 
-    An ephemeral value would be copied into the recorded data unseen; a reference is checked at its use.
+    An ephemeral value must not be recorded: where the author uses a reference to it, the compiler can check that.
     """
     inputs = constants.get("inputs") or {}
     return {name: _pending("inputs", name) for name, body in inputs.items() if body and body.get("ephemeral")}
@@ -202,7 +205,10 @@ def _is_pending(value: object) -> bool:
 
 
 def _refusing(message: str) -> Callable[..., NoReturn]:
-    """Return a method that raises ``TypeError``, for an operation that would silently do another thing than meant."""
+    """Return a method that raises ``TypeError``, for an operation that would silently do another thing than meant.
+
+    The truth of a value that is not known yet is an example: Python would take any object for true.
+    """
 
     def refuse(self: object, *_arguments: object) -> NoReturn:
         raise TypeError(message.format(self))
@@ -225,7 +231,7 @@ class PendingValue:
 
     def __getitem__(self, key: str | int) -> PendingValue:
         """Return the pending value under a key of this one, a mapping or list. Raise ``TypeError`` for a text."""
-        *before, last = self.expression.parts
+        *before, last = self.expression.parts  # one path such as ``${values.a}``; with more parts it is a text
         if before or isinstance(last, str):
             raise TypeError(f"{self.expression} is text, and has no '{key}'")
         if isinstance(key, bool) or not isinstance(key, (str, int)):
@@ -274,7 +280,10 @@ class SecretInput(Sensitive[Any]):
 
 
 def _viewed(value: object) -> Any:
-    """Return an input or a fact for authors: mappings as ``View``, secrets as ``SecretInput``, at any depth."""
+    """Return an input or a fact in the form for authors, at any depth.
+
+    Mappings become a ``View``, whose keys are also attributes, and secrets a ``SecretInput``, which cannot become text.
+    """
     if isinstance(value, dict):
         return View({key: _viewed(item) for key, item in value.items()})
     if isinstance(value, list):
@@ -548,7 +557,10 @@ class ComponentApi(ManifestApi):
                 body[key] = self._resolved(body[key], declared)
 
     def _resolved(self, value: object, declared: Mapping[str, object]) -> Any:
-        """Return references with the names of ``declared`` resources in the whole manifest, others as written."""
+        """Return references to ``declared`` resources with their names in the whole manifest, others as written.
+
+        In the component ``Site[a]`` its own ``File[/x]`` becomes ``Site[a]/File[/x]``.
+        """
         if isinstance(value, list):
             return [self._resolved(item, declared) for item in value]
         with suppress(ValueError):  # a text that is no reference is reported later
@@ -609,7 +621,10 @@ def _plain_leaf(leaf: object) -> Any:
 
 
 def _check_method(value: Any) -> None:
-    """Raise ``TypeError`` for ``m.inputs.site.items`` if the mapping has a key ``items``: it is the method."""
+    """Raise ``TypeError`` for a method of a mapping, as ``m.inputs.site.items``, if the mapping has that key.
+
+    The author means the value under the key, and Python returns the method.
+    """
     mapping = getattr(value, "__self__", None)
     if isinstance(mapping, View) and (name := value.__name__) in mapping:
         raise TypeError(f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key")

@@ -51,7 +51,8 @@ class CallSite(NamedTuple):
 
     @property
     def extent(self) -> Extent:
-        """The start and end of its source, by which the syntax tree is searched for the call."""
+        """The start and end of its source, by which the syntax tree is searched for the call; None where not known."""
+        # One entry for each instruction of the code, in its order.
         positions = self.code.co_positions() if self.code is not None else ()
         line, end_line, start, end = next(islice(positions, self.offset // _INSTRUCTION_BYTES, None), (None,) * 4)
         return line, start, end_line, end
@@ -160,7 +161,7 @@ class _Source:
         return Node(self._at(written), children)
 
     def _assignments(self) -> Iterator[tuple[ast.Name, ast.expr | None]]:
-        """Yield the target and the value of each statement of the module that assigns one of ``CONSTANTS``."""
+        """Yield target and value of each assignment to one of ``CONSTANTS``, such as ``INPUTS``, in the module."""
         ast = self._ast
         for statement in self._tree.body:
             if isinstance(statement, (ast.Assign, ast.AnnAssign)):
@@ -176,7 +177,10 @@ class _Source:
         }
 
     def literal_section(self, constant: str) -> dict[str, Any]:
-        """Return the value of a constant under the name of its section; nothing if it has none that is a literal."""
+        """Return the value of a constant under the name of its section, without executing the file.
+
+        The result is empty if the constant is missing or is not a literal.
+        """
         section = {}
         with suppress(ValueError, TypeError):
             for target, value in self._assignments():
@@ -185,7 +189,7 @@ class _Source:
         return section
 
     def first(self, name: str) -> Position:
-        """Return the position where a name is first assigned or imported, or the file's."""
+        """Return the position where a name is first assigned or imported, for a problem; else the file's start."""
         ast = self._ast
         for part in ast.walk(self._tree):
             stored = isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name

@@ -151,9 +151,10 @@ def load_documents(
 
 
 def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
-    """Return the manifest of the documents of ``load_documents``, the named one last, without reading again.
+    """Return the manifest of the documents of ``load_documents``, the named one last, without reading a file.
 
-    The conditions of ``include`` select among them. ``path``: the manifest's path. Raise ``ManifestError``.
+    So a host compiles the manifest that its controller has read; the conditions of ``include`` select among the
+    documents. ``path``: the manifest's path. Raise ``ManifestError``.
     """
     loader = _Loader({}, {}, {source.file: source for source in documents})
     loader.add(documents[-1], os.path.dirname(documents[-1].file), 0, loader.roots)
@@ -183,9 +184,10 @@ def manifest_names(directory: str) -> list[str]:
 
 
 def nearest_file(path: str, written: str) -> str:
-    """Return the hint on an unreadable manifest: the nearest name, in the form of the user's ``written`` one, or "".
+    """Return the hint on a manifest that cannot be read, or "".
 
-    For a directory it has the manifests in it. ``path`` is the same name as the process can open it.
+    It is the existing file with the nearest name, or for a directory the manifests in it. ``written`` is the name in
+    the user's form, in which the nearest one is shown; ``path`` is the same name as this process can open it.
     """
     root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
@@ -285,7 +287,10 @@ class _Loader:
         return manifest._replace(with_includes=self._with_includes) if self.pending else manifest
 
     def _with_includes(self, judge: Callable[[Manifest, Any], str]) -> Manifest:
-        """Return the manifest with the included files whose conditions hold; ``judge`` returns why not, or ""."""
+        """Return the manifest with the included files whose conditions hold; ``judge`` returns why not, or "".
+
+        It judges each condition with the manifest of the files so far, in which an undeclared input is no problem yet.
+        """
         skipped = self.resolve(
             lambda documents, when: judge(assemble(documents)._replace(with_includes=self._with_includes), when)
         )
@@ -314,10 +319,10 @@ class _Loader:
         return skipped
 
     def load(self, path: str, label: str, depth: int, files: list[_File]) -> str:
-        """Read a file and its includes into ``files``, once however often it is included; return why it failed, or "".
+        """Read a file and its includes into ``files``, only the first time; return why it cannot be read, or "".
 
-        ``label``: its name in messages. ``depth``: the number of files that include each other above it. Mistakes in
-        its text go to ``problems``; the failure belongs to the entry that includes the file.
+        The caller reports that at the entry that includes the file; mistakes in the file's text go to ``problems``.
+        ``label``: its name in messages. ``depth``: the number of files above it, each of which includes the next.
         """
         if self._sent is not None:
             if label in self._sent and label not in self._seen:
@@ -459,6 +464,7 @@ class _Copier:
                 self._add((), "limit", "the data is larger than the limit")
             return None
         if len(path) >= document.MAX_DEPTH:
+            # The outermost keys name the resource; all of them would not be readable.
             self._add(path[:3], "limit", f"nested deeper than {document.MAX_DEPTH}")
             return None
         if isinstance(value, Mapping):
@@ -476,7 +482,7 @@ class _Copier:
         return text
 
     def _scalar(self, value: object, path: tuple[str, ...]) -> Any:
-        """Return a scalar, one of a subclass of text as plain text; report one that is invalid in a manifest file."""
+        """Return a scalar, a subclass of ``str`` as ``str``; report one that would be invalid in a manifest file."""
         message = ""
         if isinstance(value, str):
             value = str(value)
@@ -490,7 +496,7 @@ class _Copier:
         return value
 
     def _add(self, path: tuple[str, ...], code: str, message: str, *key: str) -> None:
-        """Add a problem of the value under the keys ``path``, with ``key`` at the position of that key in it."""
+        """Add a problem of the value under the keys ``path``, or of the ``key`` in that mapping if one is passed."""
         prefix, position = ".".join(path), self._positions.position((*path, *key))
         message = f"{prefix}: {message}" if prefix else message
         self.problems.append(document.problem(self._positions.file, position, code, message))

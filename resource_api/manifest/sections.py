@@ -74,8 +74,9 @@ _NO_DEFAULTS: Final = {
 def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
     """Build one manifest from the documents of its files, the named file last.
 
-    A problem of a single declaration is recorded in the manifest, without that declaration: compiling adds others.
-    Raise ``ManifestError`` for the ``problems`` of reading, and for one that may hide names used elsewhere.
+    A problem of a single declaration is recorded in the manifest, which lacks that declaration, so that compiling can
+    go on and report further problems. Raise ``ManifestError`` for the ``problems`` of reading, and for one that may
+    hide a name used elsewhere, since every use of it would be reported too.
     """
     builder = ManifestBuilder(problems)
     for source in documents:
@@ -104,7 +105,10 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
 
 
 def without(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
-    """Return documents without the resources under ``keys``, whose cached plan is valid, and their unused defaults."""
+    """Return documents without the resources under ``keys``, and without defaults of types that then have no resource.
+
+    A run with a valid cached conclusion need not compile these resources.
+    """
     reduced = []
     for source in documents:
         resources = {key: body for key, body in (source.data.get("resources") or {}).items() if key not in keys}
@@ -147,7 +151,7 @@ class ManifestBuilder:
         #: The types of which a resource or an alias has been left out: no reference to such a type is called unknown.
         self.incomplete: set[str] = set()
         self.project: str | None = None
-        #: The sections by name: of ``defaults`` file → type → attribute → value, of conditions output → condition.
+        #: The sections, name → entry; ``defaults``: file → type → attribute → value; conditions: output → condition.
         self.inputs: dict[str, Input] = {}
         self.defaults: dict[str, dict[str, dict[str, object]]] = {}
         self.providers: dict[str, ConfiguredProvider] = {}
@@ -180,11 +184,11 @@ class ManifestBuilder:
             return
         data = self._sections(data)
         self._add_project(data.get("project"), first=first)
-        for name, body in self._named("inputs", data):
+        for name, body in self._valid_entries("inputs", data):
             self._add_input(name, body)
-        self.values.update(self._named("values", data))
-        self.outputs.update((name, self._output(name, body)) for name, body in self._named("outputs", data))
-        for name, body in self._named("providers", data):
+        self.values.update(self._valid_entries("values", data))
+        self.outputs.update((name, self._output(name, body)) for name, body in self._valid_entries("outputs", data))
+        for name, body in self._valid_entries("providers", data):
             self._add_provider(name, body)
         meta_defaults = self._add_defaults(self._section("defaults", data))
         for key, body in self._section("resources", data).items():
@@ -194,15 +198,17 @@ class ManifestBuilder:
         self._add_purges(data.get("purge"))
 
     def _report(self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        """Add a problem; set ``lacks_names`` if it leaves out a name that the rest may use, which would seem unknown.
+        """Add a problem, and set ``lacks_names`` if it leaves out a name, whose uses would be reported as unknown.
 
-        ``resource``: its reference, if it is one's. ``value``: the position is the value's, not the key's.
+        ``resource``: the reference of the resource with the violation, or "". ``value``: report the position of the
+        value at the path, not that of its key.
         """
         self.problems.append(self._problem(violation, resource, code, value=value))
         path = violation.path
-        if not path:
+        if not path:  # the whole document is left out
             self.lacks_names = True
         elif path[0] in _NAMING and code != "duplicate":  # of a duplicate the first declaration remains
+            # A resource's type becomes incomplete instead, and an input with wrong keys stays declared.
             is_left_out_alone = len(path) > 1 and path[0] == "resources"
             keeps_its_name = len(path) > 2 and path[0] == "inputs"  # noqa: PLR2004 - a section and a name
             self.lacks_names |= not (is_left_out_alone or keeps_its_name)
@@ -271,8 +277,8 @@ class ManifestBuilder:
         self._error((section,), f"{section} must be a mapping", f"write {example}")
         return {}
 
-    def _named(self, section: str, data: dict[str, object]) -> Iterator[tuple[str, Any]]:
-        """Yield name and value of a section's entries, such as ``inputs``; report invalid or repeated names."""
+    def _valid_entries(self, section: str, data: dict[str, object]) -> Iterator[tuple[str, Any]]:
+        """Yield name and value of each entry of a section such as ``inputs``; report invalid or repeated names."""
         kind = section.removesuffix("s")
         for name, body in self._section(section, data).items():
             origin = DocumentPath(self._source, (section, name))
@@ -304,7 +310,8 @@ class ManifestBuilder:
         One with wrong keys is added with the default ``UNKNOWN``, unchecked, so that its uses are not reported too.
         """
         path: Path = ("inputs", name)
-        body, before = {} if body is None else body, len(self.problems)
+        body = {} if body is None else body
+        problems_before = len(self.problems)
         if type(body) is not dict:
             self._error(path, "an input must be a mapping", "write {type: String, default: ...}")
             return
@@ -317,7 +324,7 @@ class ManifestBuilder:
                 hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
                 self._error((*path, key), f"{key} of an input must be a string", hint)
         flags = [self._flag(path, body, key, "an input") for key in ("sensitive", "ephemeral")]
-        default = UNKNOWN if len(self.problems) > before else body.get("default", MISSING)
+        default = UNKNOWN if len(self.problems) > problems_before else body.get("default", MISSING)
         self.inputs[name] = Input(texts["type"], default, texts["docs"], DocumentPath(self._source, path), *flags)
 
     def _flag(self, path: Path, body: dict[str, object], key: str, entry: str) -> bool:
@@ -331,6 +338,7 @@ class ManifestBuilder:
 
         A mapping is the long form only if it has ``value`` and nothing but keys of that form: outputs may be mappings.
         """
+        # ``{value: 1}`` alone is a mapping as the output's value; the long form has at least one more of its keys.
         if type(body) is not dict or "value" not in body or not {"value"} < body.keys() <= _OUTPUT_KEYS | {"value"}:
             return body
         path: Path = ("outputs", name)
@@ -400,8 +408,8 @@ class ManifestBuilder:
     def _meta(self, path: Path, body: dict[str, object], resource: Reference | str) -> dict[str, Any]:
         """Return the valid metaparameters of a resource, or of a type's defaults; report invalid ones.
 
-        With an invalid ``when`` or ``for_each`` the resources are unknown: the condition becomes false, so that there
-        are none, and their type incomplete.
+        With an invalid ``when`` or ``for_each`` it is not known which resources there are. The condition then becomes
+        false, so that there are none, and the type incomplete: references to such resources are no further problems.
         """
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
@@ -412,7 +420,7 @@ class ManifestBuilder:
         is_uncertain = not CARDINALITY.isdisjoint(invalid)
         if (is_uncertain or "alias" in invalid) and isinstance(resource, Reference):
             self.incomplete.add(resource.type)
-        if is_uncertain:  # it is not known which resources there are: none, and nothing more is said about them
+        if is_uncertain:
             invalid |= CARDINALITY
         valid = {key: value for key, value in meta.items() if key not in invalid}
         return {"when": False, **valid} if is_uncertain else valid
@@ -456,7 +464,7 @@ class ManifestBuilder:
         body = _EMPTY if body is None else body
         if type(body) is not dict:
             self.incomplete.add(resource.type)
-            self._no_attributes(path, body, resource)
+            self._report_attributes(path, body, resource)
             return
         attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
@@ -474,8 +482,8 @@ class ManifestBuilder:
         else:
             self._duplicate(path, f"{text.escape(str(resource))} is declared twice", first)
 
-    def _no_attributes(self, path: Path, body: Any, resource: Reference) -> None:
-        """Report a resource whose ``body`` is no mapping, with advice on a missing colon for text."""
+    def _report_attributes(self, path: Path, body: Any, resource: Reference) -> None:
+        """Report a resource whose ``body`` is no mapping. If YAML has read a text, a missing colon may be the cause."""
         number = self._source.position(path, value=True)[0] if type(body) is str else 0
         advice = syntax_hints.missing_colon(self._line(number), number)
         hint = "write each on its own line as attribute: value"
@@ -484,6 +492,7 @@ class ManifestBuilder:
             self._report(violation, str(resource))
             return
         self._report(violation._replace(hint=advice.message), str(resource))
+        # The advice has the exact position and a line to paste.
         self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
     def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
@@ -557,7 +566,10 @@ class ManifestBuilder:
 
 
 def _reference_hint(path: Path, key: str, body: object) -> str:
-    """Return the hint for a text that is no reference: it lacks quotes, or is an attribute or a Salt module."""
+    """Return the hint for the key ``key`` that is no reference, by the likely mistake, or "".
+
+    It may be a reference without its quotes, an attribute that is not indented, or another tool's module (``body``).
+    """
     if "[" in key and key[-1] != "]":
         return syntax_hints.value_quoting_hint({key: body}) if type(body) is str else syntax_hints.QUOTING
     if path[0] == "resources" and "[" not in key and type(body) in {str, int, float, bool, list}:

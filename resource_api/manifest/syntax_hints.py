@@ -77,13 +77,13 @@ def advise(failure: Failure) -> Advice | None:
 def value_needs_quotes(line: str, position: Position) -> Advice:
     """Return the advice to quote a value, because its first character, at ``position``, is special in YAML.
 
-    To paste it has the corrected line if that is this value alone, otherwise the quoted item of ``[...]``.
+    The text to paste is the corrected line if the value is all behind its key, or else the quoted item of ``[...]``.
     """
     begin, start = position[1] - 1, _value_start(line)
     # Of '{{ x }}' YAML refuses the second brace.
-    whole = begin == start or line[start : begin + 1] == "{{"
+    is_whole_value = begin == start or line[start : begin + 1] == "{{"
     message = f"a value that begins with '{line[begin : begin + 1]}' needs quotes"
-    if whole:
+    if is_whole_value:
         return Advice(position, message, _with_quotes(line))
     item = _ITEM.match(line, begin)
     return Advice(position, message, quote(item[1].rstrip()) if item else "")
@@ -130,7 +130,7 @@ def _second_colon(failure: Failure) -> Advice | None:
     line, (number, column) = failure.line(failure.position[0]), failure.position
     key = _KEY.match(line)
     if key and key.end() < column:
-        if quoting_hint(line[key.end() :]):
+        if quoting_hint(line[key.end() :]):  # a reference without quotes has a hint of its own
             return None
         return Advice(failure.position, "a value that holds ': ' or ends in ':' needs quotes", _with_quotes(line))
     if "[" in line[: column - 1]:
@@ -140,22 +140,26 @@ def _second_colon(failure: Failure) -> Advice | None:
 
 
 def missing_colon(line: str, number: int) -> Advice | None:
-    """Explain a line ``number`` without a proper colon, which YAML reads as the start of a text; None if it has one."""
+    """Explain a line ``number`` without a proper colon, which YAML reads as the start of a text; None if it has one.
+
+    ``port 80``, ``port:80``, ``port = 80`` and ``port => 80,`` all have the corrected line ``port: 80``.
+    """
     if match := _RESOURCE.match(line):
         return Advice((number, match.end(1) + 1), "a resource needs a colon behind it", f"{match[1]}:")
     if _KEY.match(line) or not (match := _NO_COLON.match(line)):
         return None
-    position = (number, match.start(3) + 1)
-    if match[3].strip() == ":":
+    _, key, separator, value = match.groups()
+    column = match.start(3) + 1
+    if separator.strip() == ":":
         message = "a colon needs a space behind it"
-    elif match[3].strip():
-        position = (number, match.start(3) + 1 + len(match[3]) - len(match[3].lstrip()))
-        message = f"a value stands behind a colon, not behind '{match[3].strip()}'"
+    elif separator.strip():
+        column += len(separator) - len(separator.lstrip())
+        message = f"a value stands behind a colon, not behind '{separator.strip()}'"
     else:
         message = "there is no colon behind this key"
-        position = (number, match.start(2) + 1)
-    value = match[4].rstrip(",") if "=>" in match[3] else match[4]
-    return Advice(position, message, f"{match[2]}: {value}")
+        column = match.start(2) + 1
+    value = value.rstrip(",") if "=>" in separator else value
+    return Advice((number, column), message, f"{key}: {value}")
 
 
 def _deeper(failure: Failure, line_before: int) -> Advice | None:
@@ -189,7 +193,10 @@ def _no_key(failure: Failure) -> Advice | None:
 
 
 def _text_behind_value(failure: Failure, line: str, before: str) -> Advice | None:
-    """Explain text behind the end of a value, the last character of ``before``; None if a reference lacks quotes."""
+    """Explain text behind a closed value, as in ``a: "b" c``; ``before``: the line up to the end of the value.
+
+    Return None if rather a reference lacks quotes, for which there is a better hint.
+    """
     if quoting_hint(before):
         key = _KEY.match(line)
         if not key or quoting_hint(line[key.end() :]):
@@ -213,7 +220,7 @@ def _wrong_indentation(failure: Failure) -> Advice | None:
     number, indentation = failure.position[0], failure.position[1] - 1
     lines = failure.lines[max(number - 100, 0) : number - 1]
     levels = sorted({_indentation(line) for line in lines if line.strip()})
-    if indentation in levels[:-1] and not _is_too_shallow(failure):
+    if indentation in levels[:-1] and not _is_too_shallow(failure):  # it fits an outer mapping
         return None
     lower = [level for level in levels if level < indentation]
     higher = [level for level in levels if level > indentation]
@@ -229,7 +236,7 @@ def _is_too_shallow(failure: Failure) -> bool:
 
 
 def _open_quote(failure: Failure) -> Advice | None:
-    """Explain a quote without its end; paste the line with the quote added if its value is all behind that."""
+    """Explain a quote without its end; to paste, add it at the end of the line if the value begins with the quote."""
     line = failure.line(failure.start[0])
     quote = line[failure.start[1] - 1 : failure.start[1]]
     paste = line.strip() + quote if _KEY.match(line) and quote and _begins_value(line, failure.start) else ""
@@ -247,7 +254,10 @@ def _escape(failure: Failure) -> Advice | None:
 
 
 def _surrogate(failure: Failure) -> Advice | None:
-    """Explain JSON's two escapes for a character beyond U+FFFF; paste YAML's single one."""
+    r"""Explain JSON's two escapes for a character beyond U+FFFF; paste YAML's single one.
+
+    JSON's ``\ud83d\ude00`` is YAML's ``\U0001F600``, for example.
+    """
     line = failure.line(failure.position[0])
     whole = _SURROGATES.sub(lambda pair: f"\\U{ord(bytes.fromhex(pair[1] + pair[2]).decode('utf-16-be')):08X}", line)
     if whole == line:
@@ -261,6 +271,7 @@ def _open_bracket(failure: Failure) -> Advice | None:
     """Explain a bracket without its end, or a missing comma in it; None if rather a reference lacks quotes."""
     line = failure.line(failure.start[0])
     bracket = line[failure.start[1] - 1 : failure.start[1]]
+    # The text behind the bracket, by line, to the line of the failure.
     inner = [line[failure.start[1] :], *map(failure.line, range(failure.start[0] + 1, failure.position[0] + 1))]
     if bracket not in _ENDS or any(map(quoting_hint, inner)):
         return None
@@ -296,7 +307,10 @@ def lacks_bracket(value: object) -> bool:
 
 
 def value_quoting_hint(value: object) -> str:
-    """Return the hint that a reference needs quotes, for a value such as that of ``[Type[a: b]]``; or ""."""
+    """Return the hint that a reference needs quotes if YAML has probably misread one as this value, or "".
+
+    YAML reads the list item ``- Type[a: b]`` as the mapping ``{"Type[a": "b]"}``, whose one key shows the reference.
+    """
     if type(value) is dict and len(value) == 1:
         ((key, rest),) = value.items()
         return quoting_hint(key if rest is None else f"{key}: {rest}")
@@ -320,9 +334,10 @@ def quoting_hint(line: str) -> str:
 
 
 def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
-    """Return the position, if certain, and the hint for a reference without quotes near a syntax error.
+    """Return the hint for a reference without quotes near a syntax error, or "", and its position.
 
-    ``near``: numbers of lines, from 1, the likeliest first. Certain is only a reference that a comment cuts off.
+    The position is None unless a comment cuts the reference off, which is certainly the mistake; any other reference
+    may be beside it. ``near``: numbers of lines, from 1, the likeliest first.
     """
     numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
     for number in numbers:
@@ -348,7 +363,7 @@ def _inside_quotes(before: str) -> bool:
 
 
 def _balanced(line: str, start: int) -> str:
-    """Return the text from ``start`` to the bracket that closes the first one, such as a reference; "" if none does."""
+    """Return the text from ``start`` to the end of its first bracket, ``File[a[b]]`` of ``File[a[b]] c``, or ""."""
     depth = 0
     for offset in range(start, len(line)):
         depth += (line[offset] in "[{") - (line[offset] in "]}")

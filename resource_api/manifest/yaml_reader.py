@@ -226,10 +226,10 @@ class _Builder:
             event = get()
             if type(event) is ScalarEvent and event.tag is event.anchor is None:
                 value = event.value
-                if event.style:
+                if event.style:  # in quotes: a text
                     if "\0" in value:
-                        _scalar(event)
-                elif value in words or value[0] in numeric:
+                        _scalar(event)  # raises
+                elif value in words or value[0] in numeric:  # perhaps null, a Boolean or a number
                     value = _scalar(event)
                 data[key] = value
             else:
@@ -276,7 +276,11 @@ class _Builder:
         return value
 
     def _measure(self, value: Any) -> tuple[int, int]:
-        """Return the size (as if copied, about bytes) and depth of an alias's value, measured once if nested."""
+        """Return the weight and height of an alias's value, for the limits on aliases of aliases.
+
+        The weight is about its size in bytes if each alias was a copy, the height the number of levels. A collection is
+        measured once, because aliases may repeat it exponentially often.
+        """
         if type(value) not in (dict, list):
             return document.NODE_WEIGHT + (len(value) if type(value) is str else 0), 0
         measured = self._measured.get(id(value))
@@ -326,6 +330,7 @@ class _ProblemCollector(_Builder):
     def _syntax_problem(self, error: MarkedYAMLError) -> Problem:
         """Return libyaml's error, whose messages never repeat the text, as a problem, with advice if possible."""
         message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
+        # ``start``: that of the construct in which the parser failed, such as an open quote.
         lines, position, start = self._lines, _position(error.problem_mark), _position(error.context_mark)
         if start not in ((0, 0), position):
             message += f" that begins at line {start[0]}, column {start[1]}"
@@ -335,12 +340,12 @@ class _ProblemCollector(_Builder):
         last = position[0]
         # The parser finds a key that ' #' has cut off only on the next line.
         first = start[0] or max(last - 1, 1)
-        cut, hint = syntax_hints.first_quoting_hint(lines, (last, last - 1, first))
+        cut_position, hint = syntax_hints.first_quoting_hint(lines, (last, last - 1, first))
         failure = syntax_hints.Failure(error.problem or "", error.context or "", position, start, lines)
-        if cut is None and (advice := syntax_hints.advise(failure)) is not None:
+        if cut_position is None and (advice := syntax_hints.advise(failure)) is not None:
             problem = document.problem(self._file, advice.position, "syntax", f"not valid YAML: {advice.message}")
             return problem._replace(paste=advice.paste)
-        return document.problem(self._file, cut or position, "syntax", message, hint)
+        return document.problem(self._file, cut_position or position, "syntax", message, hint)
 
     def _refuse(self, error: _PositionedError) -> None:
         """Record an error, and read on for others; raise one about a limit, which ends the reading."""
@@ -361,7 +366,7 @@ class _ProblemCollector(_Builder):
         try:
             return super()._node(event, depth)
         except _PositionedError as error:
-            # Its parts have reported their own problems: this is one of the alias or the scalar itself.
+            # The parts of a collection have recorded their own problems: this is one of an alias or a scalar.
             self._refuse(error)
             if type(event) is ScalarEvent and event.anchor:
                 self._anchors[event.anchor] = _REFUSED
@@ -385,7 +390,10 @@ class _ProblemCollector(_Builder):
         return {}
 
     def _any_key(self, event: object, depth: int) -> str | None:
-        """Return a key, or None for a refused one, recorded; the rest of a collection as a key is read too."""
+        """Return a key of a mapping; record the problem of a refused one and return None, to read on.
+
+        If a collection is written as the key, all of it is read, so that the next event is that of the value.
+        """
         if type(event) is AliasEvent and self._anchors.get(event.anchor or "") is _REFUSED:
             return None
         count = len(self._problems)
@@ -394,7 +402,7 @@ class _ProblemCollector(_Builder):
         except _PositionedError as error:
             if len(self._problems) == count:  # otherwise ``_node`` has recorded it
                 self._refuse(error)
-            if type(event) not in (ScalarEvent, AliasEvent):
+            if type(event) not in (ScalarEvent, AliasEvent):  # a collection
                 self._node(event, depth)
             return None
 

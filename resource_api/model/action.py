@@ -29,7 +29,7 @@ class Action(StrEnum):
     SAME = "same", " ", "", ""
 
     def __new__(cls, word: str, symbol: str, participle: str, outcome: str) -> Self:
-        """Make a member from its word and its fields."""
+        """Make a member, a text that equals its ``word``, from the fields that are assigned to its name."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.symbol = symbol

@@ -186,6 +186,7 @@ class AttributeSet:
 def keyword_problems(declaration: type, unknown: Iterable[str]) -> list[str]:
     """Return a problem, with the nearest keyword, for each ``unknown`` keyword of the class ``declaration``."""
     code = declaration.__init__.__code__  # type: ignore[misc] # of the class itself
+    # The names of its parameters, without ``self`` and ``unknown``.
     keywords = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     return [
         f"'{word}' is not a keyword here, write '{_RENAMED[word]}'"

@@ -49,7 +49,10 @@ class Change(NamedTuple):
 
 
 def _element(change: Change, index: Any) -> Any:
-    """Return one of the pair. Raise ``TypeError`` for a key such as ``"is"``: in Puppet a change is a hash."""
+    """Return the state at an index of a change, which is a pair.
+
+    Raise ``TypeError`` with advice for a text: authors who know Puppet, where a change is a hash, write ``["is"]``.
+    """
     if type(index) is str:
         field = {"is": ".is_", "is_": ".is_", "should": ".should"}.get(index, f".should[{index!r}]")
         raise TypeError(f"a change is a pair (is_, should), not a mapping: write {field}, not [{index!r}]")
@@ -96,7 +99,10 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return Change(None if is_ is None else _read_only(is_), _read_only(should))
 
     def __iter__(self) -> Iterator[Name]:
-        """Yield the names in dependency order, without the blocked ones; after an interrupt only the first."""
+        """Yield the names in dependency order, without the blocked ones, until the user interrupts the run.
+
+        An interrupt ends the iteration only between two changes: the first name that is not blocked is always yielded.
+        """
         first = True
         for name in self.offered:
             if not first and self._interrupted():
@@ -177,7 +183,10 @@ def nested_differences(
 
 
 def _member_pairs(is_: Any, should: Any, missing: object) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (key or index, old value, new value) for each member of two hashes or arrays; ``missing`` for none."""
+    """Yield (key or index, old value, new value) for each member of two hashes or two arrays.
+
+    ``missing`` stands for the value of a member that only the other one has.
+    """
     if isinstance(is_, dict):
         yield from ((key, is_.get(key, missing), should.get(key, missing)) for key in {**is_, **should})
     else:
@@ -203,7 +212,11 @@ def _is_nested(is_: object, should: object) -> bool:
 
 
 def _parts(is_: Any, should: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
-    """Yield path, old and new value of each part in which two values of one shape differ."""
+    """Yield path, old and new value of each innermost part in which two values differ.
+
+    Hashes with a common key and arrays of one length are compared by parts, anything else as a whole. The value of a
+    member that is only in the other hash is None.
+    """
     if not _is_nested(is_, should):
         if not same_value(is_, should):
             yield path, is_, should
@@ -236,7 +249,7 @@ def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[
             present = is_.get(attribute)
             if present is not value and not same_value(present, value):
                 compared = compared_value(definition, attribute, present, value)
-                # Another object: the declared members of a merged attribute, which may be equal.
+                # Of a merged attribute only the declared members are compared: these may be equal.
                 if compared is present or not same_value(compared, value):
                     differences.append(Difference(attribute, compared, value))
     return differences
@@ -248,7 +261,7 @@ def state_differences(
     """Return each difference between two states of a resource, as a provider reports them for the log.
 
     There are none unless it exists in both: a creation or a removal is one line. Parameters are no part of a state.
-    ``get`` returns no ``write_only`` values: of these the attributes in ``hidden`` are different.
+    ``hidden``: the ``write_only`` attributes that the change sets anew, since ``get`` returns no value to compare.
     """
     if is_ is None or not exists(is_) or not exists(should):
         return []
@@ -272,7 +285,10 @@ def change_status(is_: Mapping[str, object] | None, should: Mapping[str, object]
 
 
 def describe_difference(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
-    """Return the log line of a difference: ``size changed from 3 to 4``; with ``colon``, ``size: changed from ...``."""
+    """Return the log line of a difference, such as ``size changed from 3 to 4``.
+
+    ``colon``: write ``size: changed from 3 to 4``, because the message of a logging context stands before it.
+    """
     attribute = difference.attribute
     if difference.message:
         return f"{attribute}: {difference.message}"

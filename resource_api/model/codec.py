@@ -32,7 +32,8 @@ _SEALED: Final = ({TAG, "digest"}, {TAG, "digest", "box"})
 def encode(value: object) -> str:
     """Return the canonical JSON text of a value. Raises ``TypeError`` for an unknown value or an unsealed secret."""
     text = _encoder().encode(value)
-    # Nearly all values are plain JSON, and a search in the text is cheaper than one in the value.
+    # A user's key that looks like our tag is escaped. Nearly none does, and a search in the text is cheaper than one in
+    # the value.
     return _encoder().encode(_escaped(value)) if TAG in text else text
 
 
@@ -43,10 +44,11 @@ def to_bytes(value: object) -> bytes:
 
 def encode_all(values: Sequence[object]) -> list[str]:
     """Return ``encode`` of each value; all are encoded in one call, which takes half of the time, and split again."""
-    spaced: list[object] = [_BETWEEN] * (2 * len(values) - 1)
-    spaced[::2] = values
+    # For the values 1 and 2 it is ``[1,"\u0000",2]``, which is split at ``,"\u0000",``.
+    separated: list[object] = [_BETWEEN] * (2 * len(values) - 1)
+    separated[::2] = values
     # Quotes within a text are escaped, so only a value that equals the separator can be mistaken for it.
-    texts = encode(spaced)[1:-1].split(_SPELLED_BETWEEN)
+    texts = encode(separated)[1:-1].split(_SPELLED_BETWEEN)
     return texts if len(texts) == len(values) else [encode(value) for value in values]
 
 
@@ -139,7 +141,10 @@ def decode(text: str) -> Any:
 
 
 def _untagged(mapping: dict[str, Any]) -> Any:
-    """Return the sealed secret, asset or archive of a tagged mapping; any other mapping with its keys unescaped."""
+    """Return the sealed secret, asset or archive of a tagged mapping; any other mapping with its keys unescaped.
+
+    A user's key ``$resource_api`` is escaped as ``$$resource_api``, and loses one ``$`` here.
+    """
     word: Any = mapping.get(TAG)
     if word == "sealed" and mapping.keys() in _SEALED:
         return Sealed(mapping["digest"], EncryptedSecret(mapping["box"], (), _locked) if "box" in mapping else None)
@@ -153,7 +158,7 @@ def _untagged(mapping: dict[str, Any]) -> Any:
 def _content(document: dict[str, Any]) -> Content:
     """Return the asset or archive of which ``content_document`` made a ``document``."""
     for origin, source in document.items():
-        if origin not in {TAG, "sha256"}:
+        if origin not in {TAG, "sha256"}:  # the only other key, such as ``url``; none if the origin was not saved
             contents = tuple(map(tuple, source)) if origin == "files" else source
             return KINDS[document[TAG]](document["sha256"], origin, contents)
     return KINDS[document[TAG]](document["sha256"])

@@ -334,15 +334,15 @@ class Manifest(NamedTuple):
         """
         if isinstance(part, Declaration):
             return part.place() if attribute is None else self._attribute_place(part, attribute, inner)
-        # The file that has most of the path; of two such ones, the first of the manifest.
-        best = max(reversed(self.documents), key=lambda document: _depth(document.data, part), default=None)
+        # The file that has most keys of the path; of files with equally many the last, which may include the others.
+        best = max(reversed(self.documents), key=lambda document: _existing_keys(document.data, part), default=None)
         return DocumentPath(best, part).place() if best else FilePosition(self.file)
 
     def _attribute_place(self, declared: Declaration, attribute: str, inner: tuple[str | int, ...]) -> FilePosition:
-        """Return the position of an attribute, or keys ``inner`` below it; in ``defaults`` if it is only there.
+        """Return the position of an attribute or metaparameter, or of the keys ``inner`` below it.
 
-        ``attribute`` may be a place in it, ``rules[0].port``, of which it is the nearest part that exists, or a
-        metaparameter.
+        It is in ``defaults`` if the declaration has the attribute from there. For a place such as ``rules[0].port`` it
+        is that of the nearest part that exists.
         """
         if attribute in METAPARAMETERS and attribute not in declared.meta:
             spelt = f"{attribute}_"  # an attribute that is called like a metaparameter
@@ -369,7 +369,7 @@ class Manifest(NamedTuple):
             return not (declared.parent or declared.states(attribute))
         of_type = self.defaults_of(declared)
         if attribute not in of_type:
-            attribute = attribute_of(attribute)
+            attribute = attribute_of(attribute)  # ``rules`` of ``rules[0].port``
         return attribute in of_type and attribute not in declared.attributes and attribute not in declared.meta
 
     def defaults_place(self, file: str, type_name: str, *inner: str | int) -> FilePosition:
@@ -380,13 +380,13 @@ class Manifest(NamedTuple):
         return DocumentPath(document, ("defaults", spelt, *inner)).place()
 
 
-def _depth(data: Any, path: Sequence[str | int]) -> int:
-    """Return the number of leading keys of ``path`` that exist in ``data``."""
-    for steps, step in enumerate(path):
+def _existing_keys(data: Any, path: Sequence[str | int]) -> int:
+    """Return the number of leading keys of ``path`` in a file's ``data``; a message names the file with the most."""
+    for number, key in enumerate(path):
         try:
-            data = data[step]
+            data = data[key]
         except (LookupError, TypeError):
-            return steps
+            return number
     return len(path)
 
 

@@ -79,7 +79,10 @@ EMPTY: Final[Values] = {}
 
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
-    """Return the checked metaparameters of a declaration; the shared ``NO_META`` if it has relationships at most."""
+    """Return the checked metaparameters of a declaration, except those that order it, which the catalog resolves.
+
+    Most declarations have none but these, and share ``NO_META``.
+    """
     if raw.keys() <= RELATIONSHIPS and "on_failure" not in raw:
         return NO_META
     lifecycle, retry = dict(raw.get("lifecycle") or {}), raw.get("retry")
@@ -205,10 +208,13 @@ class Entry:
 
     @property
     def own_names(self) -> set[str]:
-        """The texts that name it on a command line: title, namevar as written, title of its canonical name."""
+        """The texts by which a user may select it on a command line.
+
+        They are its title, its only namevar as it is written in the manifest, and the title made of its canonical name.
+        """
         namevars = self.definition.namevars
-        only = (self.inputs.get(namevars[0]),) if len(namevars) == 1 else ()
-        return {self.title, *map(str, only), self.definition.title_of(self.definition.absent_row(self.name))}
+        written = (self.inputs.get(namevars[0]),) if len(namevars) == 1 else ()
+        return {self.title, *map(str, written), self.definition.title_of(self.definition.absent_row(self.name))}
 
     @property
     def absent(self) -> bool:

@@ -184,7 +184,7 @@ def to_options(arguments: Mapping[str, object], **internal: Any) -> Options:
 
 
 def _checked(name: str, value: object) -> Any:
-    """Return the value of an option, a collection as an immutable one. Raise ``UsageError``."""
+    """Return the value of an option, a list as an immutable collection. Raise ``UsageError`` for a wrong value."""
     kind = RUN_OPTIONS[name].kind
     if kind == "references":
         return tuple(_texts(name, value))
@@ -233,7 +233,10 @@ def execution_options(
 def check_execution(
     inputs: Mapping[str, object] | None, arguments: Mapping[str, object], allowed: Collection[str], plan: str
 ) -> None:
-    """Raise ``UsageError`` for inputs, and options that are not ``allowed`` with ``plan``, a phrase of the message."""
+    """Raise ``UsageError`` for inputs, and for options that are not ``allowed``: the plan to apply is made already.
+
+    ``plan``: its description in the message, such as "a saved plan".
+    """
     refused = [*(["inputs"] if inputs else []), *(name for name in arguments if name not in allowed)]
     if refused:
         raise UsageError(f"{refused[0]} cannot be given with {plan}; plan again")

@@ -171,14 +171,15 @@ class PlannerQueries(Protocol):
     def due(self, entry: Entry, should: Mapping[str, object], /) -> Due:
         """Return whether an imperative resource is to be run with the values ``should``, all of them known.
 
-        6. The provider's ``due`` reads the system and changes nothing.
+        Obligation 6: the provider's ``due`` reads the system and changes nothing.
         """
 
     def readiness(self, instance: str, resolve: Callable[[ExpressionPath], Any], /) -> Readiness:
         """Return whether a provider instance can be called with the values that ``resolve`` returns by now.
 
-        7. An instance whose configuration refers to resources is configured when these values are known for the first
-        time, and its resources are read then. ``resolve`` raises ``ValueError`` for a value that cannot be computed.
+        Obligation 7: an instance whose configuration refers to resources is configured when these values are known for
+        the first time, and its resources are read then. ``resolve`` raises ``ValueError`` for a value that cannot be
+        computed.
         """
 
     def call(self, call: FunctionCall, inputs: Mapping[str, object], /) -> Any:

@@ -123,7 +123,7 @@ class Record(NamedTuple):
         return child_reference(self.parent, self.type, self.title)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as one flat mapping, as exported documents have them: without a mapping ``lifecycle``."""
+        """Return the fields, those of ``lifecycle`` among them, as one flat mapping for exported documents."""
         document: dict[str, object] = {}
         for field, value in self._asdict().items():
             document |= value._asdict() if field == "lifecycle" else {field: value}

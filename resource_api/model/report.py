@@ -136,10 +136,11 @@ DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs chan
 
 
 def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, always: str = "") -> list[str]:
-    """Return each count (name → number) that is not 0 with its word, ``2 created``; the one named ``always`` also if 0.
+    """Return the phrases of a summary, such as ``2 created``, for the counts (name → number) that are not 0.
 
+    The count named ``always`` is also returned if it is 0, as ``0 unchanged`` for a run without any resource.
     ``words``: name → word, where that is not the name. Outputs are counted only where no resource is: a run is about
-    resources. ``always`` keeps ``0 unchanged`` for a run without any resource.
+    resources.
     """
     phrases = []
     for name, count in counts.items():

@@ -109,7 +109,10 @@ def json_object(value: object) -> dict[str, Any]:
 
 
 def map_sealed(value: object, change: Callable[[Sealed, tuple[Any, ...]], Any], path: tuple[object, ...] = ()) -> Any:
-    """Return ``value`` with each sealed secret in it replaced by ``change(sealed, path)``; ``path``: its key path."""
+    """Return ``value`` with each sealed secret in it replaced by ``change(sealed, path)``, to encrypt or open it.
+
+    ``path``: the key path to ``value``, which ``change`` gets for each secret in it.
+    """
     if isinstance(value, Sealed):
         return change(value, path)
     if hasattr(value, "items"):
@@ -189,7 +192,10 @@ def _secret_attributes(
 
 
 def conceal_like(value: object, state: object) -> Any:
-    """Return ``value`` with each part wrapped that is secret in another ``state``; all of it if shapes differ."""
+    """Return ``value`` with each part wrapped that is secret in another ``state`` of the resource.
+
+    All of it is wrapped if the two have different shapes, in which the parts cannot be found.
+    """
     if value is None or value is UNKNOWN or isinstance(value, Sensitive) or not holds_secret(state):
         return value
     if type(value) is dict and type(state) is dict:

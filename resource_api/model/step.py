@@ -231,7 +231,10 @@ class Step(NamedTuple):
 
     @property
     def changes(self) -> Sequence[Difference]:
-        """The differences to show: those that the step removes, and all declared values of a new resource."""
+        """The differences to show: those that the step removes, and for a new resource all its declared values.
+
+        Of a replacement, declared values that the old resource has already are left out.
+        """
         changes = {change.attribute: change for change in self.decision.differences}
         action, should = self.action, self.should
         if action in CREATING:
@@ -267,7 +270,10 @@ class Step(NamedTuple):
 
     @property
     def adopts(self) -> bool:
-        """Whether a run would record, for the first time, an existing resource that is neither ours nor in doubt."""
+        """Whether a run would record an existing resource for the first time, as one that is managed but not ours.
+
+        A resource that an interrupted run may have created (``unfinished``) is ours, and is not adopted.
+        """
         entry, unfinished = self.entry, self.context.unfinished if self.context is not None else None
         if self.record is not None or unfinished is None or entry.key in unfinished:
             return False
@@ -330,7 +336,11 @@ class Step(NamedTuple):
 
 
 def split_reasons(reasons: Iterable[str]) -> tuple[list[str], str]:
-    """Return, from the ``reasons`` in a step's JSON, those of its decision, and that of its deferral or ""."""
+    """Return the reasons of a step's decision, and the reason of its deferral or "", from the ``reasons`` in its JSON.
+
+    ``Step.reasons`` has joined them, and a saved plan is shown as it was before. ``ADOPTED`` is left out: the text of a
+    plan does not show it.
+    """
     decision, deferral = list[str](), ""
     for reason in reasons:
         if reason.startswith(_DEFERRED):

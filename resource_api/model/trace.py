@@ -38,11 +38,14 @@ class TraceContext(NamedTuple):
 def parse_traceparent(text: str) -> TraceContext | None:
     """Return the identity that a ``traceparent`` names, or None for an invalid one (W3C Trace Context 2, 3.2)."""
     match = _TRACEPARENT.fullmatch(text)
-    if match is None or not (match[1].strip("0") and match[2].strip("0")):
+    if match is None:
         return None
-    if text.startswith("00") and match[4]:
+    trace_id, span_id, flags, rest = match.groups()
+    if not (trace_id.strip("0") and span_id.strip("0")):  # all zeros are no identity
         return None
-    return TraceContext(match[1], match[2], bool(int(match[3], 16) & _SAMPLED))
+    if text.startswith("00") and rest:  # only later versions have more fields
+        return None
+    return TraceContext(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
 
 
 class Span(NamedTuple):

@@ -236,7 +236,7 @@ class TypeDefinition(AttributeSet):
 
     def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
         """Return whether the provider is asked for the side effects of a change: of any, or of removals only."""
-        if "side_effects_of_removals" in self.features:
+        if "side_effects_of_removals" in self.features:  # the present resource goes, or gets another ``ensure``
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
         return "side_effects" in self.features
 
@@ -399,7 +399,10 @@ def _feature_warnings(name: str, features: Iterable[str]) -> Iterator[str]:
 
 
 def _type_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problems of a definition; those of names and relationships only where its attributes have none."""
+    """Return the problems of a definition; those of namevars and relationships only if all else is valid.
+
+    These checks use the attributes, which must be valid for them.
+    """
     problems = [*filter(None, [type_name_problem(definition.name)]), *text_problems(docs=definition.docs)]
     if type(definition.schema_version) is not int or definition.schema_version < 1:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
@@ -432,13 +435,16 @@ def _attribute_problems(definition: TypeDefinition) -> list[str]:
         if source and isinstance(source, str) and source not in attributes:
             near = hint(source, attributes)
             problems.append(f"attribute '{name}': derived_from names the unknown attribute '{source}'{near}")
+    # For an attribute ``tag`` manifests write ``tag_``, as ``tag`` is a metaparameter: no attribute may have that name.
     reserved = [spelt for spelt in definition.spelt.values() if spelt in attributes]
     return problems + [f"attribute '{spelt}': manifests write the attribute '{spelt[:-1]}' so" for spelt in reserved]
 
 
 def _time_problems(timeout: Any, settle: Any) -> list[str]:
     """Return the problems of the time limits, seconds or seconds by operation (0: no limit), and the time to settle."""
-    limits = timeout if isinstance(timeout, dict) else {} if timeout is None else {"timeout": timeout}
+    limits = timeout
+    if not isinstance(timeout, dict):
+        limits = {} if timeout is None else {"timeout": timeout}
     problems = [
         f"timeout: unknown operation {name!r}{hint(name, OPERATIONS)}; there are {', '.join(OPERATIONS)}"
         for name in limits
@@ -512,20 +518,21 @@ def _automatic_problems(definition: TypeDefinition) -> list[str]:
     The titles of a type are one text or function, or a list of them.
     """
     problems = []
+    example = "{'file': '$path'} or {'file': ['/etc', '$path']}"
     for word, types in definition.automatic.items():
-        keyword, how = f"auto{word}{'s' * (word == 'require')}", "{'file': '$path'} or {'file': ['/etc', '$path']}"
+        keyword = "autorequires" if word == "require" else f"auto{word}"
         if not hasattr(types, "items"):
-            problems.append(f"{keyword} must be a mapping of types to titles, such as {how}, not {types!r}")
+            problems.append(f"{keyword} must be a mapping of types to titles, such as {example}, not {types!r}")
             continue
         for type_name, titles in types.items():
             if not isinstance(type_name, str) or not TYPE_NAME.match(type_name):
-                problems.append(f"{keyword}: {type_name!r} is no name of a type; titles are written as {how}")
+                problems.append(f"{keyword}: {type_name!r} is no name of a type; titles are written as {example}")
             listed = [titles] if isinstance(titles, str) or callable(titles) else titles
             if hasattr(listed, "__iter__"):
                 wrong = filter(None, [_automatic_title_problem(definition, title) for title in listed])
                 problems += [f"auto{word} of '{type_name}': {problem}" for problem in wrong]
             else:
-                problems.append(f"{keyword}: titles are written as {how}, not {titles!r}")
+                problems.append(f"{keyword}: titles are written as {example}, not {titles!r}")
     return problems
 
 
@@ -601,12 +608,15 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def template(pattern: re.Pattern[str]) -> str:
-    """Return the titles of a pattern as a format string, ``{path}:{name}``; "" if it is more than groups and text."""
-    titles, depth = "", 0
+    """Return the titles of a pattern as a format string, ``{path}:{name}``; "" if it is more than groups and text.
+
+    With it a title can be made of namevars. The pattern of ``{path}:{name}`` is ``^(?P<path>.+):(?P<name>.+)$``.
+    """
+    titles, depth = "", 0  # ``depth``: the number of open groups
     for piece in _TITLE_PIECE.finditer(pattern.pattern):
-        kind, within = piece.lastgroup, depth
+        kind, depth_before = piece.lastgroup, depth
         depth += {"group": 1, "open": 1, "close": -1}.get(kind or "", 0)
-        if within or kind == "anchor":
+        if depth_before or kind == "anchor":  # the pattern within a named group does not matter
             continue
         if kind == "group":
             titles += f"{{{piece['group']}}}"

@@ -89,7 +89,10 @@ class DataType(NamedTuple):
         return f"DataType({self.text!r})"
 
     def accepts_known(self, value: object) -> bool:
-        """Return whether the known parts of a value are accepted, so that it is refused before the others are known."""
+        """Return whether a value may be accepted, by its parts that are known before anything is read.
+
+        So a plan refuses a value with a wrong part early; its unknown parts are checked when they are known.
+        """
         if type(value) is Sensitive:
             return self.accepts_known(value.reveal())
         if value is UNKNOWN or not is_unknown(value):
@@ -113,9 +116,12 @@ class DataType(NamedTuple):
         return self.kind == "Struct" and required <= value.keys() <= self.members.keys()
 
     def typed_parts(self, value: Any) -> Iterator[tuple[Any, DataType, Any]]:
-        """Yield (key or index, data type, part) for each part of a list or mapping that the data type knows."""
+        """Yield (key or index, data type, part) for each part of a list or mapping, except undeclared keys of a Struct.
+
+        Only for an Array, Tuple, Hash or Struct.
+        """
         if type(value) is list:
-            types = chain(self.parts, repeat(self.parts[-1]))
+            types = chain(self.parts, repeat(self.parts[-1]))  # an Array's only type, and a Tuple's last one, repeats
             yield from zip(range(len(value)), types, value, strict=False)
         else:
             members = self.members if self.kind == "Struct" else dict.fromkeys(value, self.parts[1])
@@ -174,7 +180,7 @@ class DataType(NamedTuple):
         types = [part.refers_to for part in self.parts if part.refers_to is not None]
         if not types:
             return None
-        return frozenset().union(*types) if all(types) else frozenset()
+        return frozenset().union(*types) if all(types) else frozenset()  # one for any type includes all others
 
     @property
     def unrestricted_types(self) -> frozenset[type]:
@@ -182,12 +188,16 @@ class DataType(NamedTuple):
         if self.kind in {"Optional", "Variant"}:
             undef = {type(None)} if self.kind == "Optional" else ()
             return frozenset(undef).union(*(part.unrestricted_types for part in self.parts))
+        # A single word: ``Boolean[true]``.
         limited = self.low is not None or self.high is not None or len(self.words) == 1
         return frozenset() if limited else _UNRESTRICTED.get(self.kind, frozenset())
 
     @property
     def branches(self) -> tuple[DataType, ...]:
-        """The alternatives of a Variant or Optional, flattened; any other type is its only one."""
+        """The alternatives of a Variant or Optional, also of nested ones; any other type is its only alternative.
+
+        A value that none accepts is explained by the alternative that is meant for its kind.
+        """
         if self.kind not in {"Optional", "Variant"}:
             return (self,)
         undef = (UNDEF,) if self.kind == "Optional" else ()
@@ -195,7 +205,10 @@ class DataType(NamedTuple):
 
     @property
     def leaves(self) -> tuple[DataType, ...]:
-        """The alternatives, also those within NotUndef and Sensitive."""
+        """The alternatives, also those within NotUndef and Sensitive: the types to name in a message.
+
+        Of ``Optional[Sensitive[String]]`` they are ``Undef`` and ``String``.
+        """
         leaves: list[DataType] = []
         for branch in self.branches:
             leaves += branch.parts[0].leaves if branch.kind in {"NotUndef", "Sensitive"} else [branch]
@@ -389,6 +402,7 @@ def _wrapper(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     else:
         part = _argument_type(arguments[0]) if arguments else ANY
     check = {"Optional": predicates.optional, "NotUndef": predicates.not_undef}.get(term.value)
+    # Sensitive[T] has the check of T: a value may also be without its wrapper.
     return make(term.value, check(part.check) if check else part.check, [part.text] if arguments else [], parts=(part,))
 
 

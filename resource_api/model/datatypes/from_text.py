@@ -48,7 +48,10 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
 
 
 def _refusal(datatype: DataType, text: str, words: str) -> str:
-    """Return the reason why a text is refused; for JSON, that of its first wrong part. ``words`` as for ``coerce``."""
+    """Return the reason why a text is refused: of JSON for a list or mapping, the problem of its first wrong part.
+
+    Otherwise it is the requirement of the data type, with advice on the spelling. ``words`` as for ``coerce``.
+    """
     advice, requirement = _advice(datatype.leaves, text), messages.requirement(datatype, words)
     value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
     if value is not _NOTHING and (problem := messages.first_problem(datatype, value, words)):
@@ -65,7 +68,7 @@ def _integer(text: str) -> Any:
     if _INTEGER.match(text):
         value = int(text)
     elif match := _HEXADECIMAL.match(text):
-        value = int(match[1] + match[2], 16)
+        value = int(match[1] + match[2], 16)  # sign and digits, without ``0x``
     else:
         return _NOTHING
     return value if -(2**63) <= value < 2**63 else _NOTHING
@@ -126,7 +129,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
 def _advice(branches: Sequence[DataType], text: str) -> str:
     """Return, for an error, the spelling of a value of these data types on the command line, or ""."""
     kinds = {branch.kind for branch in branches}
-    if kinds & _READERS.keys() - {"Boolean"} and _LONG.search(text):
+    if kinds & _READERS.keys() - {"Boolean"} and _LONG.search(text):  # all other readers accept integers, also in JSON
         return "an integer must fit 64 bits"
     if "Float" in kinds and _INTEGER.match(text):
         return "write a float with a point, 1.0"

@@ -92,7 +92,7 @@ def _tuple(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _hash(datatype: DataType, dialect: Dialect) -> Schema:
-    """Return the schema of a Hash; only keys that can be strings have one, as JSON has no others."""
+    """Return the schema of a Hash, with one for its keys if they can be strings: JSON has no other keys."""
     key, item = datatype.parts
     mapping: Schema = {"type": "object", "additionalProperties": _schema(item, dialect)}
     if any(messages.is_meant_for(branch, str) for branch in key.branches):

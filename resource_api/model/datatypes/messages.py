@@ -175,8 +175,8 @@ def _enum_words(datatype: DataType) -> list[str]:
 def describe_value(datatype: DataType, value: object) -> str:
     """Return ``value`` itself if its type is right and it is not secret, else its kind: ``a string``."""
     if type(value) is Sensitive or datatype.kind == "Sensitive":
-        plain = kind_of(unwrapped(value))
-        return f"a sensitive {plain.rpartition(' ')[2]}"
+        article_and_kind = kind_of(unwrapped(value))  # such as ``a string``
+        return f"a sensitive {article_and_kind.rpartition(' ')[2]}"
     if not _is_shown(datatype, value):
         return kind_of(value)
     text = quote_value(value)
@@ -204,8 +204,10 @@ def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
     if type(value) is dict and not _CALLS.isdisjoint(value):
         return "; call a function under values: and write ${values.NAME} here"
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
-    if contents and type(value) in {str, dict}:  # the last but one of ``ORIGINS`` is on this machine: file, directory
-        return f"; write {' or '.join(f'{{{word}: {{{ORIGINS[word][-2]}: ...}}}}' for word in contents)}"
+    if contents and type(value) in {str, dict}:
+        # The last but one origin is a path on this machine: {asset: {file: ...}}, {archive: {directory: ...}}.
+        examples = [f"{{{word}: {{{ORIGINS[word][-2]}: ...}}}}" for word in contents]
+        return f"; write {' or '.join(examples)}"
     value = unwrapped(value)
     if type(value) not in {int, float, bool}:
         return ""

@@ -166,7 +166,7 @@ class _Reader:
         """Take a comma; raise ``DataTypeError`` without one, unless the closing mark comes next."""
         if not self.took(",") and self.token.text != closing:
             msg = f"expected ',' or '{closing}', got {_shown(self.token)}"
-            if self.token.kind == "name" and self.tokens[self.position - 1].kind == "regex":
+            if self.token.kind == "name" and self.tokens[self.position - 1].kind == "regex":  # as in /a/i
                 msg = "nothing follows the '/' that ends a pattern; its start (?i) makes it ignore case"
             raise DataTypeError(msg, self.token.column)
 
@@ -314,7 +314,7 @@ def _piece(match: re.Match[str]) -> str:
         return "^"
     if escape and escape.lower() in _CLASSES:
         return f"[{'^' if escape.isupper() else ''}{_CLASSES[escape.lower()]}]"
-    return escape if escape in _NEEDLESS else match.group()
+    return escape if escape in _NEEDLESS else match.group()  # without a backslash that ECMA refuses
 
 
 def _class_refusal(match: re.Match[str]) -> str:
@@ -324,7 +324,7 @@ def _class_refusal(match: re.Match[str]) -> str:
         return f"unknown class '[:{posix}:]'"
     if text == "[" and not match["start"]:
         return r"a character class within another is not supported; write \[ for the bracket"
-    if text in "-&~|" and match.string.startswith(text, match.end()):
+    if text in "-&~|" and match.string.startswith(text, match.end()):  # an operator on sets for some engines
         return f"'{text * 2}' in a character class is not supported; write the character once"
     return ""
 
@@ -338,5 +338,6 @@ def _class_piece(match: re.Match[str], previous: str) -> str:
         return _POSIX[match["posix"]]
     if escape:
         return _CLASSES.get(escape, "/" if escape == "/" else text)
-    beside_a_set = previous in _SETS or match.string.startswith(_SET_AHEAD, match.end())
-    return r"\-" if text == "-" and beside_a_set else text
+    # A hyphen beside a set, as in ``[\d-x]``, is itself and begins no range; engines agree on it only with a backslash.
+    is_beside_set = previous in _SETS or match.string.startswith(_SET_AHEAD, match.end())
+    return r"\-" if text == "-" and is_beside_set else text

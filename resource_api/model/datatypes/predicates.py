@@ -42,6 +42,7 @@ def ignoring_wrappers(check: Check) -> Check:
     """Return a predicate that ignores sensitive wrappers anywhere in the value."""
 
     def accepts(value: object) -> bool:
+        # Most values have no wrapper, and need no copy without it.
         return check(value) or (type(value) in _HOLDERS and check(unwrap(value)))
 
     return accepts
@@ -210,8 +211,10 @@ def timestamp(value: object) -> bool:
     if type(value) is not str or not re.match(TIMESTAMP, value):
         return False
     year, month, day = int(value[:4]), int(value[5:7]), int(value[8:10])
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return day <= (28 + leap if month == _FEBRUARY else 30 if month in _SHORT_MONTHS else 31)
+    if month == _FEBRUARY:
+        is_leap_year = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        return day <= (29 if is_leap_year else 28)
+    return day <= (30 if month in _SHORT_MONTHS else 31)
 
 
 def timespan(value: object) -> bool:

@@ -51,14 +51,17 @@ _VALUES: Final[dict[str, frozenset[type]]] = {
 
 
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
-    """Return a value with referred numbers and Booleans as text if only text fits; ``written`` has the references."""
+    """Return a value in which each number or Boolean that comes from a reference is text where only text fits.
+
+    ``written``: the same value as declared, which shows the references: a literal number stays wrong.
+    """
     if type(value) not in _CONVERTED or datatype.accepts(value):
         return value
     return _convert(datatype.leaves, written, value)
 
 
 def _convert(kinds: Kinds, written: object, value: Any) -> Any:
-    """Return a value of the data types ``kinds`` in which referred numbers and Booleans are text if only text fits."""
+    """Return ``with_texts`` of a value that must fit one of ``kinds``, at any depth."""
     if type(value) is Sensitive:
         return Sensitive(_convert(kinds, unwrapped(written), value.reveal()))
     if type(value) is dict:
@@ -73,7 +76,10 @@ def _convert(kinds: Kinds, written: object, value: Any) -> Any:
 
 
 def _part(written: object, key: Any) -> Any:
-    """Return the part at a key of a value as written; of a reference, whose value has such parts, a reference."""
+    """Return the part at a key of a value as written.
+
+    Of a reference to a collection, each part counts as a reference, too.
+    """
     if type(written) is dict:
         # A key that holds the characters ``${`` is written with another dollar sign.
         return written[key] if key in written else written[escape_expressions(key)]
@@ -84,7 +90,7 @@ def _part(written: object, key: Any) -> Any:
 
 def part_kinds(kinds: Kinds, key: object) -> Kinds:
     """Return the data types of the part at a key or an index; empty where nothing is known about it."""
-    if any(kind.kind not in _VALUES for kind in kinds):
+    if any(kind.kind not in _VALUES for kind in kinds):  # such as Any, which may have any part
         return ()
     types = chain.from_iterable(_types_at(kind, key) for kind in kinds)
     return [leaf for datatype in types for leaf in datatype.leaves]
@@ -179,10 +185,13 @@ def _may_any_fit(referred: Kinds, expected: Kinds) -> bool:
 
 
 def _may_fit(referred: DataType, expected: DataType) -> bool:
-    """Return whether a value of one data type may fit another, as text too; both are without alternatives."""
+    """Return whether some value of the data type ``referred`` fits ``expected``, itself or as text.
+
+    Both are without alternatives.
+    """
     if referred.kind not in _VALUES or expected.kind not in _VALUES:
         return True
-    if words := _words(referred):
+    if words := _words(referred):  # all values that it can have
         return any(expected.accepts(word) or expected.accepts(text_of(word)) for word in words)
     types = _VALUES[referred.kind]
     # An Integer becomes text, as ``with_texts`` returns it.

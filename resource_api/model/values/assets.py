@@ -34,7 +34,10 @@ class Content:
     word: ClassVar[str] = "content"
 
     def __init__(self, sha256: str, origin: str = "", source: Any = None, read: Any = None) -> None:
-        """Make a value for the content with this digest; ``read`` reads it and is None if only the digest is known."""
+        """Make a value for the content with this digest; ``read`` reads it and is None if only the digest is known.
+
+        ``origin`` and ``source`` are the key and the value of its declaration, such as ``file`` and a path.
+        """
         self.sha256 = sha256
         self.origin = origin
         self.source = source
@@ -184,7 +187,10 @@ def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> t
 
 
 def spell_contents(value: object) -> Any:
-    """Return ``value`` with every asset and archive in its form in a manifest, as ``build_contents`` takes it."""
+    """Return ``value`` with every asset and archive in its form in a manifest, the opposite of ``build_contents``.
+
+    The inputs of a run are saved with its plan, or used for another one, in this form.
+    """
     if isinstance(value, Content):
         source = spell_contents(dict(value.source)) if value.origin == "files" else value.source
         return {value.word: {value.origin: source, **({"sha256": value.sha256} if value.origin == "url" else {})}}

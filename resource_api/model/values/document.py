@@ -93,7 +93,10 @@ class Document:
         return self._root
 
     def heads(self) -> dict[str, dict[str, Position]]:
-        """Return the positions that the parser has found anyway, to save with the data: section → key → position."""
+        """Return the positions that are known without an index, to save with the data: section → key → position.
+
+        Those of keys that the data does not have any more are left out.
+        """
         sections = self.data if type(self.data) is dict else {}
         return {
             section: {key: positions[key] for key in sections[section] if key in positions}
@@ -118,7 +121,10 @@ class Document:
         return Document(data, self.file, self.raw, self._index, self._heads)
 
     def renamed(self, names: Mapping[str, str]) -> Document:
-        """Return a document whose top-level keys have other names, by key; its parts keep their positions."""
+        """Return a document with other names for some top-level keys, such as misspelt sections; positions stay.
+
+        ``names``: key in this document → its new name.
+        """
         if not names:
             return self
         data = {names.get(key, key): value for key, value in self.data.items()}

@@ -63,8 +63,8 @@ class Problem(NamedTuple):
 
     def checked(self) -> Problem:
         """Return this problem, which code of a user made. Raise ``ProviderError`` for a field that it cannot have."""
-        named = self.brought_by if isinstance(self.brought_by, (tuple, list)) else [None]
-        if not all(isinstance(text, str) for text in (self.attribute or "", self.message, self.needs or "", *named)):
+        types = self.brought_by if isinstance(self.brought_by, (tuple, list)) else [None]  # None is refused below
+        if not all(isinstance(text, str) for text in (self.attribute or "", self.message, self.needs or "", *types)):
             fields = tuple(field for field in (self.attribute, self.message, self.needs, self.brought_by) if field)
             msg = f"a problem is made of texts, as in Problem('size', 'is too large'), not {fields!r:.80}"
             raise ProviderError(msg)
@@ -103,7 +103,8 @@ def suggestion(word: str, words: Iterable[str], context: str = "", type_name: st
 
 
 def suggested_word(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> tuple[str, str]:
-    """Return the word that ``suggestion`` names, or "", and the suggestion; its tables are loaded for errors only."""
+    """Return the nearest word or "", to be offered for pasting, and the text of ``suggestion``."""
+    # Its tables are only loaded for an error.
     from resource_api.model.values.suggestions import suggest
 
     return suggest(word, words, context, type_name)
@@ -128,7 +129,10 @@ _PARTS: Final = 3
 
 
 def text_of(error: BaseException) -> str:
-    """Return an exception's own text; of a group also the reasons of its first parts. Its ``str`` may raise."""
+    """Return an exception's own text, of an exception group also the reasons of its first parts.
+
+    Whatever the ``__str__`` of a foreign exception raises is raised.
+    """
     if not isinstance(error, BaseExceptionGroup):
         return str(error)
     return f"{error}: {'; '.join(reason(part, with_origin=False) for part in error.exceptions[:_PARTS])}"
@@ -148,7 +152,7 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
     if isinstance(error, ResourceAPIError) or (is_interrupt and text == STOPPED):
         return text or type(error).__name__
     text += _hint_for_author(text, error)
-    if " " not in text or is_interrupt:
+    if " " not in text or is_interrupt:  # a single word, such as the key of a KeyError
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     source = origin(error) if with_origin else ""
     return f"{text} ({source})" if source else text
@@ -336,7 +340,7 @@ class StateDamaged(StateError):  # noqa: N818 - the name is a sentence
     RESTORES: ClassVar[str] = "restores the newest intact generation"
 
     def __init__(self, message: str, effect: str = RESTORES) -> None:
-        """Keep the damage, and the effect of the command."""
+        """Keep the damage, and the effect of the command that the text ends with, as the end of a sentence."""
         super().__init__(message)
         self.message = message
         self.effect = effect

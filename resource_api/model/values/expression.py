@@ -114,7 +114,7 @@ class ExpressionPath(NamedTuple):
     def __str__(self) -> str:
         """Return it as it was written."""
         keys = list(map(_written_key, self.keys))
-        if self.root == "stacks":
+        if self.root == "stacks":  # ``${stacks.NAME.outputs.x}``, of which the keys are NAME and x
             keys[:1] = [f".{self.keys[0]}", ".outputs"]
         return "${" + "".join((str(self.root), *keys)) + "}"
 
@@ -130,7 +130,10 @@ class Expression(NamedTuple):
 
 
 def is_reference_at(written: object, path: Sequence[str | int]) -> bool:
-    """Return whether the part at a path of a ``written`` value is one whole reference, which keeps its value's type."""
+    """Return whether the part at a path of a ``written`` value comes from one whole reference, which keeps its type.
+
+    A reference to a collection ends the way early: its parts come from it.
+    """
     for step in path:
         if isinstance(written, dict):
             written = written.get(step)
@@ -176,6 +179,7 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
         return ExpressionPath(scope[1], _keys(scope[2])), scope.end()
     if stack := _STACK.match(text, start):
         return ExpressionPath("stacks", (stack[1], *_keys(stack[2]))), stack.end()
+    # A resource: the head ``Type[``, a title, the tail ``].attribute``, and the rest, more keys and the brace.
     head = _HEAD.match(text, start)
     tail = _TAIL.search(text, head.end()) if head else None
     rest = _REST.match(text, tail.end()) if tail else None
@@ -242,6 +246,7 @@ def _key(match: Match[str]) -> str:
         return ChosenKey(_path(f"{choice}}}", 0)[0])
     if index:
         return Index(index)
+    # In quotes, a doubled quote stands for itself.
     return double.replace('""', '"') if single is None else single.replace("''", "'")
 
 
@@ -294,7 +299,10 @@ def is_literal(value: object) -> bool:
 
 
 def are_literal(values: Sequence[Any]) -> bool:
-    """Return whether all values certainly have no path, by one search for thousands; False for a list or mapping."""
+    """Return whether all values certainly have no path, so that none needs to be evaluated; False for a collection.
+
+    One search in all texts together is many times faster than one in each of thousands.
+    """
     kinds = set(map(type, values))
     texts = values if kinds == {str} else [value for value in values if type(value) is str]
     return kinds <= SCALAR_TYPES and "${" not in "\n".join(texts)
@@ -397,7 +405,10 @@ def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present
 
 
 def fixed_texts(parts: Iterable[str | None]) -> list[str]:
-    """Return the texts before, between and after the unknown parts (None) of a text, for ``holds_in_order``."""
+    """Return the texts before, between and after the unknown parts (None) of a text, for ``holds_in_order``.
+
+    Of ``v``, None, ``-``, ``a`` they are ``v`` and ``-a``.
+    """
     texts = [""]
     for part in parts:
         if part is None:

@@ -93,8 +93,12 @@ def _hunks(edits: Sequence[_Edit]) -> Iterator[Sequence[_Edit]]:
 
 
 def _range(hunk: Sequence[_Edit], field: int, excluded: str) -> str:
-    """Return the range of a hunk, ``3,7`` or ``3``, in the text ``field`` (1, 2); ``excluded``: the other's sign."""
+    """Return the range of a hunk's lines, ``3,7`` for seven from the third one, or ``3`` for one line.
+
+    ``field``: 1 for the old text, 2 for the new one; ``excluded``: the sign of the lines that it does not have.
+    """
     count = sum(edit[0] != excluded for edit in hunk)
+    # From 1; without a line, the number of the one before.
     start = int(hunk[0][field]) + bool(count)
     return f"{start}" if count == 1 else f"{start},{count}"
 
@@ -106,7 +110,7 @@ def _common_lines(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
     Lines become numbers, which are compared faster.
     """
     head = common_start(before, after)
-    tail = common_start(before[head:][::-1], after[head:][::-1])
+    tail = common_start(before[head:][::-1], after[head:][::-1])  # the common end: the start of the reversed lines
     old_lines, new_lines = range(head, len(before) - tail), range(head, len(after) - tail)
     both = {before[index] for index in old_lines} & {after[index] for index in new_lines}
     numbers = {line: number for number, line in enumerate(both)}
@@ -133,9 +137,10 @@ class _Search:
         """
         for edits in range(_MOST_EDITS):
             self._reached.append([self._furthest(edits, diagonal) for diagonal in range(-edits, edits + 1, 2)])
-            end = len(self._old) - len(self._new)
+            end = len(self._old) - len(self._new)  # the diagonal on which both texts end
             if abs(end) <= edits and (end + edits) % 2 == 0 and self._index(edits, end) >= len(self._old):
                 return self._back(edits, end)
+        # (lines passed in both texts, diagonal) of the points that are not behind the end of a text.
         inside = [
             (2 * index - diagonal, diagonal)
             for diagonal, index in zip(range(-edits, edits + 1, 2), self._reached[edits], strict=True)
@@ -168,10 +173,13 @@ class _Search:
         return index
 
     def _back(self, edits: int, diagonal: int) -> list[Pair]:
-        """Return, in order, the indexes of equal lines on the way to the end of a diagonal, which is followed back."""
+        """Return the indexes (old, new) of equal lines on the way of ``edits`` edits that ends on a diagonal.
+
+        The way is followed back, edit by edit; before each edit, equal lines were passed on one diagonal.
+        """
         pairs: list[Pair] = []
         while edits >= 0:
-            start, before = self._start(edits, diagonal)
+            start, previous_diagonal = self._start(edits, diagonal)
             pairs += ((index, index - diagonal) for index in range(self._index(edits, diagonal) - 1, start - 1, -1))
-            edits, diagonal = edits - 1, before
-        return pairs[::-1]
+            edits, diagonal = edits - 1, previous_diagonal
+        return pairs[::-1]  # found from the last one to the first

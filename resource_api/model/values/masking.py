@@ -61,7 +61,7 @@ class Mask:
     """
 
     def __init__(self, *, runs: bool = True) -> None:
-        """Start without secrets."""
+        """Start without secrets; ``runs``: mask also parts of long secrets, of at least ``_RUN`` characters."""
         self._with_runs = runs
         #: The secrets, and whether each was declared as an input.
         self._secrets: set[tuple[str, bool]] = set()
@@ -137,7 +137,10 @@ class Mask:
         return map_leaves(value, lambda leaf: self(leaf) if isinstance(leaf, str) else leaf) if self._secrets else value
 
     def boundary(self, text: str, position: int) -> int:
-        """Return the first position from ``position`` on at which ``text`` can be cut without cutting a secret."""
+        """Return the first position from ``position`` on at which ``text`` can be cut without cutting a secret.
+
+        The rest of a cut secret would be shown, because a part of it may not be recognized.
+        """
         if self._secrets:
             position = next((end for start, end in _merged(self._spans(text)) if start < position < end), position)
         return position
@@ -212,7 +215,10 @@ class Mask:
             yield from ((start, start + _RUN) for start in starts if text[start : start + _RUN] in runs)
 
     def _indexed_runs(self) -> set[str]:
-        """Return all runs; they are collected at the first text that may have one."""
+        """Return all runs, the parts of ``_RUN`` characters of long secrets; collect those of new secrets first.
+
+        This happens only at a text that may contain one, because a long key has very many runs.
+        """
         count, runs = self._runs
         if count < len(self._run_texts):
             new, runs = self._run_texts[count:], set(runs)
@@ -277,10 +283,15 @@ def _secret_texts(value: object) -> Iterator[str]:
 
 
 def _forms_with_runs(text: str, encodings: set[str], *, declared: bool) -> set[str]:
-    """Return the forms of a secret of which any run is masked: encodings, long words, long lines if ``declared``."""
+    """Return the forms of a secret of which also any part of ``_RUN`` characters (a run) is masked.
+
+    They are the text and its encodings, and the lines of an input (``declared``), such as those of a private key. A
+    form with white space has none: parts of sentences would mask ordinary text.
+    """
     if len(text) < _SHORTEST_WITH_RUNS:
         return set()
     lines = map(str.strip, [text, *text.splitlines()] if declared else [text])
+    # ``split`` finds the white space.
     forms = {line for line in lines if len(line) >= _SHORTEST_WITH_RUNS and line.split() == [line]}
     return forms | encodings if len(text) <= LONG else forms
 
@@ -372,6 +383,7 @@ def written(text: str) -> set[str]:
     if not text.isprintable():
         special = "".join(character for character in set(text) if not character.isprintable())
         forms.add(re.sub(f"[{special}]", lambda match: repr(match[0])[1:-1], text))
+    # Of a very long text, further forms would cost more than they protect.
     return forms if len(text) > LONG else forms | _escaped_forms(text)
 
 
@@ -388,16 +400,21 @@ def _escaped_forms(text: str) -> set[str]:
     data = text.encode("utf-8", "surrogateescape")
     quoted = {quote(data, safe=safe) for safe in ("/", "", "!'()*", ";,/?:@&=+$!'()*#")}
     quoted |= {quote_plus(data), quote_plus(data, safe="/")}
-    quoted |= {re.sub("%..", lambda match: match[0].lower(), form) for form in quoted}
+    quoted |= {re.sub("%..", lambda match: match[0].lower(), form) for form in quoted}  # %2f is also written
     return {
+        # Each without its quotes.
         *(repr(text)[1:-1], ascii(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]),
+        # Python's bytes, HTML, YAML and SQL, and a shell's two ways to write a quote within quotes.
         *(repr(data)[2:-1], _html().escape(text), text.replace("'", "''"), text.replace("'", "'\"'\"'")),
         *(text.replace("'", r"'\''"), *quoted),
     }
 
 
 def encoded(text: str) -> set[str]:
-    """Return the forms of a text in which its characters are no longer seen: base64 and hexadecimal."""
+    """Return the forms of a text in which its characters are no longer seen: base64 and hexadecimal.
+
+    Hexadecimal also as programs print it, such as ``6a:6b``, ``6a6b 6c6d`` of ``xxd``, and ``0x6A, 0x6B``.
+    """
     data = text.encode("utf-8", "surrogateescape")
     base64 = {form for before in range(3) for form in _base64(data, before)}
     forms = {
@@ -410,7 +427,7 @@ def encoded(text: str) -> set[str]:
         return forms
     pairs = {data.hex(separator) for separator in _SEPARATORS} | {data.hex(" ", -2)}
     pairs |= {data.hex(",").replace(",", separator) for separator in (", ", ",0x", ", 0x")}
-    return {*forms, *pairs, *(form.upper().replace("X", "x") for form in pairs)}
+    return {*forms, *pairs, *(form.upper().replace("X", "x") for form in pairs)}  # of 0x only the digits
 
 
 def _base64(data: bytes, before: int) -> set[str]:
@@ -420,6 +437,7 @@ def _base64(data: bytes, before: int) -> set[str]:
     beginning also with the last characters, as at the end of the text.
     """
     whole = b2a_base64(b"\0" * before + data, newline=False).decode().rstrip("=")
+    # A character has six bits: those with bits of the bytes before, or of bytes behind, are left out.
     return {whole[(8 * before + 5) // 6 : 8 * (before + len(data)) // 6], *([] if before else [whole])}
 
 
@@ -453,7 +471,8 @@ def _backslash(escape: str) -> str:
     if kind == "x":
         return _bytes(bytes.fromhex(escape.replace("\\x", "")))
     if kind not in "uU":
-        return _bytes(bytes(int(digits, 8) & 255 for digits in escape[1:].split("\\")))
+        return _bytes(bytes(int(digits, 8) & 255 for digits in escape[1:].split("\\")))  # octal, as \303\274
+    # One code point, or two halves of one in UTF-16, as in JSON.
     units = [chr(int(digits, 16)) for digits in re.split(r"\\[uU]", escape)[1:]]
     return units[0] if len(units) == 1 else "".join(units).encode("utf-16", "surrogatepass").decode("utf-16")
 

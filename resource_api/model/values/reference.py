@@ -108,7 +108,7 @@ def _type_name(head: str) -> str:
     """Return the type of a reference; cached, as 10,000 references name a few types. Raise ``ValueError``."""
     name = uncapitalize_type(head)
     if not TYPE_NAME.match(name):
-        signs = _SIGNS.match(head)
+        signs = _SIGNS.match(head)  # Puppet's ``@user`` and ``@@user``
         word = signs[0] if signs else "::" if "::" in head else head
         advice = suggestion(head, (), "type") or suggestion(word, (), "type")
         raise ValueError(f"'{head}' is not the name of a type" + (f"; {advice}" if advice else ""))
@@ -122,14 +122,15 @@ def with_path(reason: str, title: str, name: object) -> str:
 
 
 def child_reference(parent: str, type_name: str, title: str) -> Reference:
-    """Return the reference of a resource within the component ``parent`` (empty: none): ``Site[a]/File[b]``.
+    """Return the full reference of a resource within the component ``parent`` (empty: none): ``Site[a]/File[b]``.
 
-    A reference is cut at the first bracket of its text: its type is the outermost component's, its title the rest.
+    A reference is its text, cut at the first bracket: this one has the type ``site`` and the title ``a]/File[b``, so
+    that names within components need no class of their own.
     """
-    reference = Reference(type_name, title)
+    own_reference = Reference(type_name, title)
     if not parent:
-        return reference
-    head, _, rest = f"{parent}/{reference}".partition("[")
+        return own_reference
+    head, _, rest = f"{parent}/{own_reference}".partition("[")
     return Reference(uncapitalize_type(head), rest[:-1])
 
 
@@ -165,7 +166,10 @@ def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
 
 
 def enclosing_components(parent: str) -> list[str]:
-    """Return the component ``parent`` and each around it by its full reference, the innermost first."""
+    """Return the full references of the component ``parent`` and of each around it, the innermost first.
+
+    Of ``Site[a]/Web[b]`` they are this one and ``Site[a]``: a resource within is a member of both.
+    """
     names = [parent] if parent else []
     while "]/" in (names[-1] if names else ""):
         names.append(names[-1].rpartition("]/")[0] + "]")
@@ -200,14 +204,14 @@ class URN(NamedTuple):
 
     @property
     def reference(self) -> Reference:
-        """The reference within its stack."""
+        """The reference within its stack: ``Site[a]/File[b]`` for the types ``site$file`` and the title ``a::b``."""
         *parents, title = self.title.split("::", len(self.qualified) - 1)
         outer = "/".join(map(str, map(Reference, self.qualified, parents)))
         return child_reference(outer, self.qualified[-1], title)
 
 
 def check_stack(text: str, project: str, stack: str) -> None:
-    """Raise ``ValueError`` for a URN of another project or stack; other names have neither."""
+    """Raise ``ValueError`` for a URN of another project or stack; a name that is no URN belongs to any."""
     if text.startswith("urn:") and ((urn := parse_urn(text)).project, urn.stack) != (project, stack):
         msg = f"{text} is of project {urn.project}, stack {urn.stack}; this is about project {project}, stack {stack}"
         raise ValueError(msg)

@@ -80,7 +80,10 @@ else:
 
     @cache
     def _constructor(count: int) -> CodeType:
-        """Return the code of a constructor of named tuples with ``count`` fields; each class renames its parameters."""
+        """Return the code of a constructor of named tuples with ``count`` fields; each class renames its parameters.
+
+        All classes with as many fields share it, which saves compiling one for each class at every start.
+        """
         if count <= len(_CONSTRUCTORS):
             return _CONSTRUCTORS[count - 1].__code__
         fields = "".join(f"field{index}, " for index in range(count))

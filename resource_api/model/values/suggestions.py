@@ -58,8 +58,8 @@ def _translate(word: str, words: Collection[str], context: str, type_name: str) 
     terms = foreign_terms()
     for table in (terms.get(f"{context} {type_name}", {}), terms.get(context, {})):
         lower = word.lower()
-        # Without a dash it is empty, and no entry.
-        prefix = lower[: lower.find("-") + 1]  # stands for each word that begins with it
+        # The entry ``name-`` is for every word that begins so; without a dash the prefix is empty, and no entry.
+        prefix = lower[: lower.find("-") + 1]
         equivalent, sentence = table.get(word) or table.get(lower) or table.get(prefix) or ("", "")
         if sentence and not equivalent:
             return "", sentence
@@ -69,7 +69,11 @@ def _translate(word: str, words: Collection[str], context: str, type_name: str) 
 
 
 def closest(word: str, words: Collection[str]) -> str:
-    """Return the known word that is most like ``word``, or else the only one that begins with it, or ""."""
+    """Return the known word that is most like ``word``, or else the only one that begins with it, or "".
+
+    Words are compared without case and kinds of dashes; of very many, only those with the most common beginning and
+    end, as the comparison is slow.
+    """
     spelt = {_plain(candidate): candidate for candidate in words}
     plain = _plain(word)
     candidates = spelt if len(spelt) <= _COMPARED else nlargest(_COMPARED, spelt, key=partial(_common_ends, plain))

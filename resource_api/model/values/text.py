@@ -44,7 +44,7 @@ def filled_lines(text: str) -> list[str]:
 
 
 def common_start(one: Sequence[str], two: Sequence[str]) -> int:
-    """Return the number of characters, or lines, that two texts have in common at their beginnings."""
+    """Return the number of characters of two texts, or of lines of two lists, that are equal at their beginnings."""
     for number, (first, second) in enumerate(zip(one, two, strict=False)):
         if first != second:
             return number

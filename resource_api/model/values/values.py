@@ -220,7 +220,10 @@ def escape_expressions(text: str) -> str:
 
 
 def literal(value: object) -> Any:
-    """Return a value in which ``expression.evaluate`` finds no path, neither in its texts nor in its keys."""
+    """Return a value with each ``${`` escaped in its texts and keys, so that a manifest with it has exactly this value.
+
+    ``expression.evaluate`` returns it as it was.
+    """
 
     def escaped(part: object) -> object:
         return escape_expressions(part) if isinstance(part, str) else part
@@ -287,6 +290,7 @@ def place_text(path: Iterable[str | int]) -> str:
 
 
 def _step_text(step: str | int) -> str:
+    """Return one key of a path as text: ``[0]``, ``.a``, or in quotes ``['a.b']`` where it is no plain word."""
     if type(step) is int:
         return f"[{step}]"
     is_plain = type(step) is str and _PLAIN.fullmatch(step)
@@ -313,7 +317,10 @@ def _key_path(text: str, end: int) -> tuple[KeyPath, int]:
     path: list[str | int | None] = []
     while step := _STEP.match(text, end):
         key, index, quoted = step.groups()
-        path.append(int(index) if index is not None else key if quoted is None else quoted.replace("''", "'"))
+        if index is not None:
+            path.append(int(index))
+        else:
+            path.append(key if quoted is None else quoted.replace("''", "'"))  # None for ``*``
         end = step.end()
     return tuple(path), end
 
@@ -354,7 +361,10 @@ def with_present(should: object, is_: object, path: KeyPath) -> Any:
 
 
 def at_place(is_: object, should: object, path: KeyPath) -> Iterator[tuple[Any, Any]]:
-    """Yield, for each part that a path matches (with ``*`` several), both values of it; None: it has no such part."""
+    """Yield, for each part that a path matches (with ``*`` several), its present and declared value.
+
+    A plan finds by it whether a changed part needs a replacement. None: the value has no such part.
+    """
     if not path:
         yield is_, should
         return
