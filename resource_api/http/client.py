@@ -233,7 +233,7 @@ class Job(NamedTuple):
     timeout: float = 600.0
 
     def place(self, response: Response) -> str:
-        """Return the URL of the job that an answer has started, from the field ``url`` or its headers; "" without one."""
+        """Return the URL of the job that an answer has started, from the field ``url`` or a header, or ""."""
         if self.url:
             url = field_at(response.body, self.url)
             return url if isinstance(url, str) else ""
