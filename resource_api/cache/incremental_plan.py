@@ -138,7 +138,11 @@ def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[ob
 
 
 def _stamps(paths: Iterable[str], began: int) -> list[list[object]] | None:
-    """Return a stamp of each file, or None if one is unreadable or changed after ``began`` (or a clock tick before)."""
+    """Return a stamp of each file, by which later runs find it changed, or None if a stamp would be of no use.
+
+    It is of no use for a file that cannot be read, or that was changed after the run began (or a clock tick before):
+    the run may have read its former content.
+    """
     try:
         stamps = [_stamp(path) for path in sorted(paths)]
     except OSError:
@@ -199,7 +203,7 @@ def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
 
 
 def _is_same_file(path: str, real: str, digest: str) -> bool:
-    """Return whether a file of the manifest still leads to the path ``real``, and its content has this digest."""
+    """Return whether a file of the manifest is the one that the saved run has read, by its real path and its digest."""
     try:
         return os.path.realpath(path) == real and _digest(reading.read_file(path)[0]) == digest
     except (OSError, ValueError):

@@ -119,7 +119,7 @@ class ConnectionPool:
         return connection
 
     def _unopened(self) -> HTTPConnection:
-        """Return a connection to the service that is not opened yet, through the environment's proxy if it has one."""
+        """Return a new connection to the service, by way of the environment's proxy, if any; it is not open yet."""
         address = self._proxy or self._origin
         host, timeout = address.hostname or "", self._timeout
         if self._origin.scheme == "http":  # its proxy gets the whole URL in each request instead of a tunnel
@@ -154,7 +154,10 @@ def _is_quiet(connection: HTTPConnection) -> bool:
 
 
 def _read_content(response: HTTPResponse) -> bytes:
-    """Return the content of an answer. Raise ``ResourceError`` if too large, ``HTTPException`` if it ends early."""
+    """Return the content of an answer, read in parts, so that a service cannot fill the memory.
+
+    Raise ``ResourceError`` if it is too large, ``HTTPException`` if it ends early.
+    """
     parts, size = [], 0
     while part := response.read1(_CHUNK):
         parts.append(part)
@@ -311,7 +314,7 @@ def _following(response: Response, entries: list[dict[str, object]], paging: Pag
 
 
 def _follow(url: str, link: str) -> str:
-    """Return the URL that a link in the answer of ``url`` leads to. Raise ``RequestError`` for one that is no URL."""
+    """Return the URL that a link in the answer of ``url`` leads to. Raise ``RequestError`` for an invalid link."""
     try:
         return urljoin(url, link)
     except ValueError as error:

@@ -87,7 +87,7 @@ _FALSE: Final = Condition(lambda _resolve: "when is false")
 
 
 def violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield every mistake in the form of a condition at ``path`` in the manifest, without resolving its names."""
+    """Yield every mistake in the form of a condition at ``path`` in the manifest, before its values are known."""
     parser = _Parser()
     parser.condition(path, value)
     yield from parser.violations
@@ -241,7 +241,7 @@ def _compare(value: object, bound: Any, name: str) -> int:
 
 
 def _any_of(conditions: Sequence[Condition]) -> Condition:
-    """Return the condition ``any: [...]``: at least one holds; otherwise its reason has the reasons of all."""
+    """Return the condition ``any: [...]``, which holds if one of ``conditions`` does; its reason joins those of all."""
 
     def judge(resolve: Resolve) -> str:
         reasons = [condition.judge(resolve) for condition in conditions]
@@ -373,7 +373,7 @@ class _Parser:
         return Condition(partial(_judge_test, target, self.test(path, value), path), target.root == "each")
 
     def _target(self, path: KeyPath, key: str) -> ExpressionPath | None:
-        """Return the path that a key of a condition is, such as ``facts.os.family``; report another key: None."""
+        """Return the path in a condition's key, such as ``facts.os.family``; report an invalid key and return None."""
         if "${" in key:
             hint = f"write {key.translate(_NO_BRACES)}"
             self._violation(path, "a path in a condition is written without ${ and }", hint)
@@ -448,7 +448,7 @@ class _Parser:
         return partial(_test_match, value[1:-1])
 
     def _check_scalar(self, path: KeyPath, value: object) -> None:
-        """Report an operand that is no scalar, and one with an expression, which would not be evaluated."""
+        """Report an operand of a test that is no scalar, or has an expression: operands are not evaluated."""
         if type(value) not in SCALAR_TYPES:
             self._violation(path, "a value in a test must be a text, a number, true, false or null")
         elif type(value) is str and "${" in value.replace("$${", ""):

@@ -109,7 +109,10 @@ class ValueSource(NamedTuple):
         raise ValueError(f"{self.name}: {reason}")
 
     def _content(self) -> bytes:
-        """Return the bytes of a file or variable, or a trusted program's output. Raise ``ValueError``, ``OSError``."""
+        """Return the bytes of a file or variable, or the output of a program. Raise ``ValueError``, ``OSError``.
+
+        A program that other users could have changed is refused: it would run as this user, often root.
+        """
         if self.kind in _PATHS:
             return read_file(self.path)[0]
         if self.kind == "env":
@@ -272,7 +275,10 @@ class InputFiles:
 
 
 def located_values(document: Document) -> dict[str, LocatedValue]:
-    """Return the values of a document of inputs by name, with positions, sources unread. Raise ``ManifestError``."""
+    """Return the values of a document of inputs by name, each with its position for problems. Raise ``ManifestError``.
+
+    A source such as ``{file: PATH}`` is only checked here, and read by ``InputFiles.resolve``.
+    """
     document_schema.check("inputs", document, "inputs")
     file = document.file
     values = {name: LocatedValue(value, file, *document.position((name,))) for name, value in document.data.items()}

@@ -86,7 +86,7 @@ def _refuse_constant(_: str) -> Any:
 
 
 def _is_deep(data: Any) -> bool:
-    """Return whether data is nested beyond the limit, level by level, without recursion."""
+    """Return whether data is nested beyond the limit; recursion, which Python limits too, is avoided level by level."""
     level = [data] if type(data) in (dict, list) else []  # the collections of one depth
     for _ in range(document.MAX_DEPTH):
         inner = []
@@ -173,7 +173,10 @@ def _scalar_problem(written: str) -> str:
 
 
 def _positions(text: str) -> Callable[[int], Position]:
-    """Return the function that computes line and column, from 1, of an offset in a text, by a table of the lines."""
+    """Return the function that computes line and column, from 1, of an offset in a text.
+
+    It uses a table of the lines, which is made once for all positions.
+    """
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]  # the offset of each line's first character
 
     def position(offset: int) -> Position:
@@ -184,14 +187,14 @@ def _positions(text: str) -> Callable[[int], Position]:
 
 
 def _index(text: str) -> Node:
-    """Return the positions of everything in a text that ``read`` accepted, for a problem."""
+    """Return the positions of everything in a text that ``read`` accepted, when a later stage reports a problem."""
     with gc_paused():  # it makes very many objects, and none is garbage
         tokens = _TOKEN.finditer(text)
         return _node(next(tokens), tokens, _positions(text))
 
 
 def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[int], Position]) -> Node:
-    """Return the position of the value that starts with ``token``, and of all in it, from its ``tokens``."""
+    """Return the position of the value that starts with ``token``, and of all in it; take its rest from ``tokens``."""
     kind, start = token[0], position(token.start())
     if kind not in ("{", "["):
         return Node(start, _NO_PARTS)

@@ -67,7 +67,7 @@ def _references(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _reference_list(path: Path, value: object) -> Iterator[Violation]:
-    """Check a metaparameter that must be a list of references, also if it is one."""
+    """Check a metaparameter that must be a list of references, even for a single reference."""
     if type(value) is list:
         yield from _references(path, value)
     else:
@@ -75,7 +75,10 @@ def _reference_list(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _reference(path: Path, value: object) -> Iterator[Violation]:
-    """Check that a value may be a reference; the hint is about a missing quote if YAML has misread one."""
+    """Check that a value may be a reference, before expressions in it are evaluated.
+
+    The hint is about missing quotes if YAML has probably misread a reference without them.
+    """
     if type(value) is not str:
         message = f"{_name(path)} must be a reference such as Package[nginx]"
         yield Violation(path, message, syntax_hints.value_quoting_hint(value))

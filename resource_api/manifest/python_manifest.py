@@ -107,7 +107,10 @@ def _document(
 
 
 def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the values of ``INPUTS``, coerced, with defaults; unknown names in ``arguments`` are reported later."""
+    """Return the values of the inputs in the constant ``INPUTS``, coerced, with defaults, for ``manifest(m)``.
+
+    Unknown names in ``arguments`` are reported later, with those of the whole manifest.
+    """
     manifest = assemble([constants])
     declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
     values, problems = input_values(manifest, declared)
@@ -186,7 +189,7 @@ def blueprint(
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
 
     def build(parent: str, title: str, inputs: Mapping[str, object]) -> Document:
-        """Return the declarations of one use, ``parent`` with this title, without changes to the machine."""
+        """Return the declarations of one use, ``parent`` with this title; the author's code must not change files."""
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
@@ -260,7 +263,10 @@ def _pending(root: str | Reference, *keys: str) -> PendingValue:
 
 
 def _key_problem(key: object) -> str:
-    """Return why an object cannot be the key of a pending value: the key is written into the expression."""
+    """Return why an object cannot be the key of a pending value, as in ``value[key]``.
+
+    The key is written into an expression, such as ``${values.a.key}``, and must be a known text or integer.
+    """
     if isinstance(key, PendingValue):
         return f"the key {key!r} is not known yet; use an input or a fact"
     if isinstance(key, Sensitive):
@@ -541,7 +547,10 @@ class ComponentApi(ManifestApi):
         raise TypeError(msg)
 
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
-        """Return the sections as ``ManifestApi.data`` does, with references to the component's resources qualified."""
+        """Return the sections as ``ManifestApi.data`` does, with references to the component's own resources qualified.
+
+        Authors write ``File[/x]``, which is ``Site[a]/File[/x]`` in the whole manifest.
+        """
         data, calls = super().data()
         declared = data["resources"]
         for body in declared.values():
@@ -580,7 +589,7 @@ def _check_type_name(type_name: object) -> None:
 
 
 def _title(type_name: str, title: object) -> str:
-    """Return the title of a resource, also a number or path, as text. Raise ``TypeError`` with advice."""
+    """Return the title of a resource as text, also an integer or path. Raise ``TypeError`` with advice for others."""
     if isinstance(title, str):
         return title
     if type(title) is int or hasattr(title, "__fspath__"):
@@ -602,7 +611,10 @@ def _plain(value: object) -> Any:
 
 
 def _plain_key(key: object) -> Any:
-    """Return the key of a mapping as YAML manifests write it. Raise ``TypeError`` for a pending value and a secret."""
+    """Return the key of a mapping as YAML manifests write it, where a ``${`` is escaped.
+
+    Raise ``TypeError`` for a pending value and a secret, which YAML cannot have as a key either.
+    """
     if isinstance(key, str):
         return escape_expressions(key)
     if isinstance(key, (PendingValue, Sensitive)):
@@ -661,7 +673,7 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
 
 
 def _as_pending(value: object) -> Any:
-    """Return an input of a component for its author: expressions, at any depth, as pending values."""
+    """Return an input of a component for its author, with each expression in it, whose value is not known, pending."""
     if isinstance(value, Expression):
         return PendingValue(value)
     if isinstance(value, dict):

@@ -82,7 +82,10 @@ def source(file: str) -> bytes:
 
 
 def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
-    """Return the innermost position of an exception's traceback in the author's ``file``, with the bytes ``raw``."""
+    """Return the position in the author's ``file`` (with the bytes ``raw``) at which an exception was raised.
+
+    It is the innermost one: the exception may come from a module that the file has called.
+    """
     if isinstance(error, SyntaxError):
         return error.lineno or 1, error.offset or 1
     call, trace = CallSite(None, 0, 1), error.__traceback__
@@ -125,7 +128,7 @@ class _Source:
     """The parsed text of one Python file, for the positions of its parts."""
 
     def __init__(self, raw: bytes) -> None:
-        """Parse the manifest; a wrong one has no positions, since its error is reported by its execution."""
+        """Parse the manifest. An invalid text has no positions here: its error is reported by its execution."""
         import ast  # most runs need no position in Python source
 
         self._ast = ast
@@ -143,7 +146,11 @@ class _Source:
         return line, len(text[:offset].decode(errors="replace")) + 1
 
     def node(self, call: CallSite) -> Node:
-        """Return the positions of a call, and as its children those of its keywords and keys of literal mappings."""
+        """Return the position of the author's call that declared something, and in it those of the attributes.
+
+        Attributes are its keywords, and the keys of mappings that are written out in it. An unknown call has only its
+        line.
+        """
         if self._calls is None:
             nodes = (node for node in self._ast.walk(self._tree) if isinstance(node, self._ast.Call))
             self._calls = {(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset): node for node in nodes}

@@ -444,7 +444,7 @@ class _Copier:
     """Copies nested values within the limits of depth and size, and collects problems."""
 
     def __init__(self, positions: Document, scalars: tuple[type, ...]) -> None:
-        """Prepare to copy; ``positions``: a document for those of problems. ``scalars``: accepted beyond JSON's."""
+        """Prepare to copy; ``positions``: a document with those for problems; ``scalars``: classes beyond JSON's."""
         self._positions = positions
         self._scalars = scalars
         self._weight = 0

@@ -216,7 +216,10 @@ class ManifestBuilder:
     def _problem(
         self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False
     ) -> Problem:
-        """Return a violation as a problem at its line and column; the parameters are those of ``_report``."""
+        """Return a violation as a problem with its line and column, and with a better hint where the line shows one.
+
+        The parameters are those of ``_report``.
+        """
         position, hint = self._source.position(violation.path, value=value), violation.hint
         if hint == syntax_hints.QUOTING:  # the line may show which text needs the quotes
             hint = syntax_hints.quoting_hint(self._line(position[0])) or hint
@@ -265,7 +268,7 @@ class ManifestBuilder:
         return renamed
 
     def _section(self, section: str, data: dict[str, object]) -> dict[str, Any]:
-        """Return a section that must be a mapping; {} if it is missing or null, or reported as another value."""
+        """Return a section that must be a mapping; {} if it is missing, null, or another value, which is reported."""
         body = data.get(section)
         if body is None or type(body) is dict:
             return body or {}
@@ -328,7 +331,10 @@ class ManifestBuilder:
         self.inputs[name] = Input(texts["type"], default, texts["docs"], DocumentPath(self._source, path), *flags)
 
     def _flag(self, path: Path, body: dict[str, object], key: str, entry: str) -> bool:
-        """Return a Boolean ``key`` of ``entry``, such as "an input", by default False; report another value."""
+        """Return the Boolean at ``key`` in ``body``, by default False; report another value.
+
+        ``entry``: the words for the whole in the message, such as "an input".
+        """
         if type(value := body.get(key)) is not bool and value is not None:
             self._error((*path, key), f"{key} of {entry} must be true or false", "write it without quotes")
         return value is True
@@ -352,7 +358,7 @@ class ManifestBuilder:
         return Sensitive(body["value"]) if secret else body["value"]
 
     def _add_provider(self, name: str, body: object) -> None:
-        """Add an entry of ``providers``, by default of the type of its name; report and omit a wrong one."""
+        """Add an entry of ``providers``, whose type is by default its name; report and leave out an invalid entry."""
         path: Path = ("providers", name)
         if type(body) is not dict:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
@@ -389,7 +395,10 @@ class ManifestBuilder:
         return meta_defaults
 
     def _is_defaults(self, path: Path, name: str, body: Any) -> bool:
-        """Return whether an entry of ``defaults`` has a mapping for a type; report another one, and wrong members."""
+        """Return whether an entry of ``defaults`` is a mapping for a type, and can be added.
+
+        Report any other entry, and members that cannot be defaults, such as ``alias``.
+        """
         quoted = document.quote_key(str(path[-1]))
         if not reference.TYPE_NAME.match(name):
             self._error(path, f"{quoted} is not the name of a type", "write File, without [...]")
@@ -518,14 +527,17 @@ class ManifestBuilder:
         return parsed
 
     def _list(self, section: str, value: object) -> list[Any]:
-        """Return the items of a section that must be a list; report another value, and return none."""
+        """Return the items of a section that must be a list; report any other value, and return an empty list."""
         if value is None or type(value) is list:
             return value or []
         self._error((section,), f"{section} must be a list")
         return []
 
     def _add_moved(self, section: object) -> None:
-        """Add the entries ``{from: REFERENCE, to: REFERENCE}`` of ``moved``, former titles; report wrong ones."""
+        """Add the entries ``{from: REFERENCE, to: REFERENCE}`` of ``moved``: new titles of recorded resources.
+
+        An invalid entry is reported and left out.
+        """
         for number, pair in enumerate(self._list("moved", section)):
             path: Path = ("moved", number)
             if type(pair) is not dict or not {"from", "to"} <= pair.keys():
@@ -578,7 +590,10 @@ def _reference_hint(path: Path, key: str, body: object) -> str:
 
 
 def _provider_text_violation(path: Path, fields: dict[str, Any]) -> Violation | None:
-    """Return the first mistake in the texts of an entry of ``providers``, needed before expressions, or None."""
+    """Return the first mistake in the texts of an entry of ``providers``, or None.
+
+    They cannot hold expressions: the provider must be found before these are evaluated.
+    """
     for key in ("type", *_PROVIDER_TEXTS):
         if type(fields[key]) is not str:
             return Violation((*path, key), f"{key} of a provider must be a string", "write it in quotes")

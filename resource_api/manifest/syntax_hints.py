@@ -163,7 +163,7 @@ def missing_colon(line: str, number: int) -> Advice | None:
 
 
 def _deeper(failure: Failure, line_before: int) -> Advice | None:
-    """Explain a line indented deeper than ``line_before``, 0 for none, whose key has a value already."""
+    """Explain a line that is indented deeper than ``line_before`` (its number, or 0), whose key has a value already."""
     line = failure.line(failure.position[0])
     indentation, previous = _indentation(line), _indentation(failure.line(line_before))
     if not line_before or indentation <= previous:

@@ -136,7 +136,10 @@ class _Builder:
         self.heads: dict[str, dict[str, Mark]] = {}
 
     def document(self) -> Any:
-        """Return the value of the file's only document, or None; refuse an unused anchor, mostly a text with ``&``."""
+        """Return the value of the file's only document, or None for an empty file.
+
+        An anchor that no alias uses is refused: mostly it is a text that begins with ``&`` and lacks quotes.
+        """
         get = self._get
         get()  # the start of the stream; next come the start of a document, its root, and its end
         if type(get()) is StreamEndEvent:
@@ -298,7 +301,7 @@ class _ProblemCollector(_Builder):
     """Reads a refused text again, and continues after problems other than limits and syntax errors."""
 
     def __init__(self, text: bytes, decoded: str, file: str) -> None:
-        """Read ``text`` again, for the problems of ``file``; ``decoded``: the same, for advice by its lines."""
+        """Prepare to read ``text`` of ``file`` again for its problems; ``decoded``: the same as lines, for advice."""
         super().__init__(text)
         self._lines = _LINE_END.split(decoded)
         self._file = file
@@ -319,7 +322,7 @@ class _ProblemCollector(_Builder):
         return self._problems
 
     def _problem(self, error: _PositionedError) -> Problem:
-        """Return an error as a problem at its line; for a misread value, with the advice to put it in quotes."""
+        """Return an error as a problem at its line; a value that YAML has misread has the hint to put it in quotes."""
         position = _position(error.mark)
         if not isinstance(error, _MisreadError):
             return document.problem(self._file, position, error.code, error.message, error.hint)
@@ -354,7 +357,7 @@ class _ProblemCollector(_Builder):
         self._add(self._problem(error))
 
     def _add(self, problem: Problem) -> None:
-        """Add a problem unless it repeats the last one; raise ``_EnoughProblems`` when there are a hundred."""
+        """Add a problem unless it repeats the last one; the hundredth ends the reading, by ``_EnoughProblems``."""
         if any(last.place == problem.place and last.message == problem.message for last in self._problems[-1:]):
             return  # a key within a key
         self._problems.append(problem)
@@ -423,7 +426,7 @@ class _Index:
         return self._node(self._get())
 
     def _node(self, event: Any) -> Node:
-        """Return the position of a node, and of its children by key or number; an alias has its anchor's children."""
+        """Return the position of a node and of its children, by key or number; an alias has those of its anchor."""
         node = Node(_position(event.start_mark), {})
         if type(event) is AliasEvent:
             anchored = self._anchors.get(event.anchor or "")

@@ -67,7 +67,7 @@ def integer(text: str) -> int:
 
 
 def number_problem(number: float) -> str:
-    """Return the reason that a number is invalid in a manifest, or "": state and plans are JSON."""
+    """Return the reason that a number is invalid in a manifest, or ""; state and plans must carry it as JSON."""
     if isinstance(number, float):
         return "" if number - number == 0 else NOT_FINITE  # infinity minus itself is not a number
     fits = _MIN_INTEGER <= number <= _MAX_INTEGER

@@ -207,7 +207,10 @@ def flag_problems(**flags: object) -> list[str]:
 
 
 def attribute_problems(name: object, attribute: object, reserved: Collection[str] = ()) -> list[str]:
-    """Return the problems of the attribute ``name``; set its ``datatype``. ``reserved``: forbidden names."""
+    """Return the problems of an author's attribute ``name``, as the ends of sentences; set its ``datatype``.
+
+    ``reserved``: names that it must not have.
+    """
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
     problems = keyword_problems(Attribute, attribute.unknown)

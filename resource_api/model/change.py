@@ -93,7 +93,10 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         self._interrupted = interrupted
 
     def __getitem__(self, name: Name) -> Change:
-        """Return one change, with read-only states that the provider may keep; the name counts as begun."""
+        """Return one change, with states that the provider may keep, but not modify; the name counts as begun.
+
+        After an error or interrupt only names that were begun can have been changed.
+        """
         is_, should = self.offered[name]
         self.begun.add(name)
         return Change(None if is_ is None else _read_only(is_), _read_only(should))
@@ -119,7 +122,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return len(self.offered)
 
     def part(self, names: Iterable[Name]) -> Changes:
-        """Return the changes of some names, for one of a type's providers; the two mappings share ``begun``."""
+        """Return the changes of some names, for one of a type's implementations; ``begun`` is common to all parts."""
         part = Changes({name: self.offered[name] for name in names}, self.blocked, self._interrupted)
         part.begun = self.begun
         return part
@@ -389,7 +392,7 @@ class SideEffect(NamedTuple):
         return self.state is None or self.state.get("ensure") == "absent"
 
     def checked(self) -> SideEffect:
-        """Return this value. Raise ``ProviderError`` where a field is of another type than documented."""
+        """Return this side effect, which code of a user made. Raise ``ProviderError`` for a field of a wrong type."""
         verb = isinstance(self.action, str) and self.action.isalpha() and self.action.islower()
         state = self.state is None or hasattr(self.state, "keys")
         if verb and state and isinstance(self.type, str) and isinstance(self.name, (str, int, float, tuple)):
@@ -413,7 +416,7 @@ class SideEffect(NamedTuple):
 
 
 def describe_side_effects(effects: Sequence[SideEffect]) -> Iterator[str]:
-    """Yield one line for each action: ``also removes bigapp``."""
+    """Yield one line for each action of side effects, such as ``also removes bigapp``, for the plan's text."""
     by_action: dict[str, list[SideEffect]] = {}
     for effect in effects:
         by_action.setdefault(effect.action, []).append(effect)

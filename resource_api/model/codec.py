@@ -53,7 +53,7 @@ def encode_all(values: Sequence[object]) -> list[str]:
 
 
 def _escaped(value: object) -> Any:
-    """Return a value with one more ``$`` before each key that ``decode`` would take for a tag."""
+    """Return a value with one more ``$`` before each key that ``decode`` would otherwise take for our tag."""
     if hasattr(value, "items"):
         return {f"${key}" if _looks_tagged(key) else key: _escaped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -67,7 +67,10 @@ def _looks_tagged(key: object) -> bool:
 
 
 def check_encodable(value: Any) -> None:
-    """Raise ``TypeError`` if ``encode`` would refuse ``value``: before anything is written, and without its cost."""
+    """Raise ``TypeError`` if ``encode`` would refuse ``value``, so that a run fails before it writes anything.
+
+    This costs less than encoding the value.
+    """
     if value is None or isinstance(value, (str, int, float)):
         return
     if hasattr(value, "values"):
@@ -116,7 +119,7 @@ def plain(value: object, around: tuple[int, ...] = ()) -> Any:
 
 
 def _plain_items(value: object, around: tuple[int, ...]) -> Any:
-    """Return a collection as JSON data, and any other object as text; ``around`` as for ``plain``."""
+    """Return a collection as JSON data for ``plain``, and any other object as text; ``around`` as there."""
     if id(value) in around:
         return "..."
     inside = (*around, id(value))
@@ -128,7 +131,10 @@ def _plain_items(value: object, around: tuple[int, ...]) -> Any:
 
 
 def content_document(content: Content) -> dict[str, Any]:
-    """Return an asset or archive as JSON data: kind, digest, origin; the content itself only for text."""
+    """Return an asset or archive as JSON data: its kind, digest and origin.
+
+    The content itself is only in it for a text; of a file or URL the digest is enough to find a change.
+    """
     document = {TAG: content.word, "sha256": content.sha256}
     if content.origin == "files":
         return {**document, "files": [[name, content_document(inner)] for name, inner in content.source]}

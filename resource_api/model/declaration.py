@@ -232,7 +232,7 @@ class Declaration(NamedTuple):
         return body is not None and body.get(name) is not None
 
     def place(self, *inner: str | int) -> FilePosition:
-        """Return the position of its key, of an attribute, or of a key below that."""
+        """Return the position for a message: of its key, of an attribute, or of a key below that (``inner``)."""
         return (
             DocumentPath(self.document, ("resources", self.key)).place(*inner)
             if self.document is not None

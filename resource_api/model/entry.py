@@ -140,7 +140,7 @@ class Entry:
 
     @property
     def inputs(self) -> Values:
-        """Attribute → value as written, with references to inputs, values and facts resolved."""
+        """Attribute → value as written, not canonical, with references to inputs, values and facts resolved."""
         # An attribute that is declared as null is missing in ``should``.
         spelt = self.written
         return spelt if type(spelt) is dict else {name: self.should.get(name) for name in spelt}
@@ -167,7 +167,11 @@ class Entry:
 
     @property
     def can_be_adopted(self) -> bool:
-        """Whether it is adopted if it exists already: not owned, imported or external by its ``lifecycle``."""
+        """Whether a run adopts it if it exists already.
+
+        Its ``lifecycle`` must not state whose it is, by ``owned``, ``import`` or ``external``; and only a resource that
+        can be absent is adopted.
+        """
         lifecycle = self.meta.lifecycle
         stated = lifecycle.owned is not None or lifecycle.import_ is not None or lifecycle.external
         return self.definition.ensurable and not stated

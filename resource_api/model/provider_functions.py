@@ -99,7 +99,10 @@ def canonical_names(functions: ProviderFunctions, names: Iterable[object]) -> li
 
 
 def _named_row(definition: TypeDefinition, name: object) -> Resource:
-    """Return the namevars of a name. Raise ``ValueError`` unless it has a valid value for each."""
+    """Return the namevars, by attribute, of a resource's name from a program: a value, a tuple of values, or a title.
+
+    Raise ``ValueError`` unless it has a valid value for each namevar.
+    """
     namevars = definition.namevars
     if len(namevars) == 1:
         row: Resource | None = {namevars[0]: name}

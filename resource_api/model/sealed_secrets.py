@@ -98,7 +98,10 @@ def _comparable(value: object) -> Any:
 
 
 def json_object(value: object) -> dict[str, Any]:
-    """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for others, as a secret in clear."""
+    """Return a sealed secret or a mapping as a JSON object, for the encoder of state and saved plans.
+
+    Raises ``TypeError`` for any other value, above all for a secret in clear, which must not be written.
+    """
     if isinstance(value, Sealed):
         document = {TAG: "sealed", "digest": value.digest}
         return {**document, "box": value.secret.text} if isinstance(value.secret, EncryptedSecret) else document
@@ -206,7 +209,7 @@ def conceal_like(value: object, state: object) -> Any:
 
 
 def _repeating(row: Mapping[str, object], names: Iterable[str], secrets: list[object]) -> list[str]:
-    """Return the attributes among ``names`` whose values in a row contain one of the ``secrets`` in any spelling."""
+    """Return the attributes among ``names`` whose values in a row contain one of the ``secrets``, also encoded."""
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []

@@ -248,7 +248,10 @@ class Step(NamedTuple):
 
     @property
     def predictions(self) -> Sequence[Difference]:
-        """The changes of undeclared attributes that the provider's plan predicts, as differences to show."""
+        """The changes of undeclared attributes that the provider predicts in its ``plan``, as differences to show.
+
+        A prediction that equals the present value, or is a difference already, is left out.
+        """
         predicted = self.decision.predicted
         if not predicted:
             return ()
@@ -263,7 +266,7 @@ class Step(NamedTuple):
 
     @property
     def reasons(self) -> Sequence[str]:
-        """The reasons of the action, apart from the differences."""
+        """The reasons of the action in the plan's JSON: those of the decision, an adoption and a deferral."""
         deferred = (f"{_DEFERRED}{self.deferred}",) if self.deferred else ()
         adopted = (ADOPTED,) if self.adopts else ()
         return (*self.decision.reasons, *adopted, *deferred)

@@ -227,7 +227,7 @@ class TypeDefinition(AttributeSet):
         return "moved_from_types" in self.features and type_name.partition("_")[0] == self.name.partition("_")[0]
 
     def for_instance(self, name: str) -> TypeDefinition:
-        """Return this type for the resources of one configured provider, ``vm_host@lab``."""
+        """Return a copy of this type for the resources of one configured provider, ``vm_host@lab``."""
         if name == self.instance:
             return self
         definition = copy(self)
@@ -459,7 +459,7 @@ def _time_problems(timeout: Any, settle: Any) -> list[str]:
 
 
 def _verb_problems(verbs: object) -> list[str]:
-    """Return the problems of the participles, text by action."""
+    """Return the problems of ``verbs``, which maps an action to its participle for progress messages."""
     if not isinstance(verbs, dict):
         return [f"verbs must be a mapping, not {type(verbs).__name__}"]
     actions = ", ".join(PARTICIPLES)
@@ -502,7 +502,7 @@ def _function_problems(name: object, function: object) -> list[str]:
 
 
 def _origin_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problems of ``brought_by``, which must name read_only attributes by type."""
+    """Return the problems of ``brought_by``, which maps a type to a read_only attribute of this one."""
     if not isinstance(definition.brought_by, dict):
         return [f"brought_by must be a mapping such as {{'package': 'package'}}, not {definition.brought_by!r}"]
     return [

@@ -105,7 +105,10 @@ class DataType(NamedTuple):
         return self._accepts_shape(value) and all(part.accepts_known(item) for _, part, item in self.typed_parts(value))
 
     def _accepts_shape(self, value: Any) -> bool:
-        """Return whether a value is a list or mapping of this data type as far as its size and keys show."""
+        """Return whether the size and the keys of a value fit this data type, which must be one of lists or mappings.
+
+        The parts are checked apart, because some may be unknown.
+        """
         if type(value) is list:
             return self.kind in {"Array", "Tuple"} and self.has_size(value)
         if type(value) is not dict:
@@ -216,7 +219,11 @@ class DataType(NamedTuple):
 
 
 def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataType:
-    """Return the data type ``kind[arguments]`` with this predicate; ``facts``: further fields of ``DataType``."""
+    """Return the data type ``kind[arguments]`` that accepts the values of the predicate ``check``.
+
+    ``arguments`` make its canonical text; ``facts`` are further fields of ``DataType``. Wrappers of secrets in a value
+    are ignored.
+    """
     parts: tuple[DataType, ...] = facts.get("parts", ())
     secret = kind == "Sensitive" or any(part.sensitive for part in parts)
     text = f"{kind}[{', '.join(arguments)}]" if arguments else kind
@@ -279,7 +286,10 @@ def _refuse_more(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
 
 
 def _limit(term: TypeTerm, *, whole: bool) -> float | None:
-    """Return a limit of a data type, None for ``default``; ``whole``: only whole numbers. Raise ``DataTypeError``."""
+    """Return a limit such as the 1 of ``Integer[1]``, or None for the word ``default``, which means no limit.
+
+    ``whole``: accept only whole numbers. Raise ``DataTypeError`` for any other argument.
+    """
     if term.kind == "word" and term.value == "default":
         return None
     if term.kind != "number" or (whole and type(term.value) is not int):
@@ -309,7 +319,7 @@ def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, le
 
 
 def _limit_texts(low: float | None, high: float | None) -> list[str]:
-    """Return the limits of a data type, None for no limit, as its arguments in the canonical text."""
+    """Return limits (None: no limit) as arguments in a data type's canonical text, ``1, 5`` or ``default, 5``."""
     if low is None and high is None:
         return []
     return ["default" if low is None else repr(low), *([] if high is None else [repr(high)])]
@@ -423,7 +433,10 @@ def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _tuple(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
-    """Return a Tuple; as in Puppet, its last type repeats up to the size, and ``min`` alone sets no maximum."""
+    """Return ``Tuple[Type, ..., min, max]``, of which the limits may be missing: then its size is the number of types.
+
+    As in Puppet, the last type repeats up to the size, and ``min`` alone sets no maximum.
+    """
     limits = list(dropwhile(lambda argument: not _is_limit(argument), arguments))
     types = arguments[: len(arguments) - len(limits)]
     if not types or not all(map(_is_limit, limits)):
@@ -454,7 +467,10 @@ def _hash(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _struct(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
-    """Return a Struct; as in Puppet, a key is optional if its value may be undef, except for ``NotUndef[key]``."""
+    """Return ``Struct[{key => Type, Optional[key] => Type}]``, of mappings with these keys.
+
+    As in Puppet, a key is optional, too, if its value may be undef, unless it is written ``NotUndef[key]``.
+    """
     _refuse_more(term, arguments, 1)
     if arguments[0].kind != "pairs":
         raise _unexpected(arguments[0], "keys and types in braces: {key => Type}")

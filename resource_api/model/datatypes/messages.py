@@ -325,7 +325,7 @@ def _json_problem(datatype: DataType, value: object, path: tuple[str | int, ...]
 
 
 def _without_unknown(value: object) -> Any:
-    """Return ``value`` with None for its unknown parts, which are accepted."""
+    """Return ``value`` with None, which JSON has, for its unknown parts: only known parts are reported."""
     if type(value) is list:
         return [_without_unknown(item) for item in value]
     if type(value) is dict:

@@ -109,13 +109,13 @@ class _Reader:
         return self.tokens[self.position]
 
     def take(self) -> _Token:
-        """Return the next token and go behind it; the end is never passed."""
+        """Return the next token and advance; the last token, the end, is returned again and again."""
         token = self.token
         self.position += token.kind != "end"
         return token
 
     def took(self, mark: str) -> bool:
-        """Take ``mark``, a bracket, a comma or ``=>``, if it comes next; return whether it did."""
+        """Advance behind ``mark``, a bracket, a comma or ``=>``, if it comes next; return whether it did."""
         is_next = self.token.kind == "mark" and self.token.text == mark
         self.position += is_next
         return is_next
@@ -270,7 +270,7 @@ def translate(source: str) -> re.Pattern[str]:
 
 
 def _pieces(source: str) -> Iterator[tuple[int, str]]:
-    """Yield offset and translation of each part of a regular expression. Raise ``PatternError``."""
+    """Yield offset and translation of each part of a regular expression in Ruby's dialect. Raise ``PatternError``."""
     for match in re.finditer(_PIECE, source, re.VERBOSE | re.DOTALL):
         if refusal := _refusal(match):
             raise PatternError(refusal, match.start())

@@ -115,7 +115,7 @@ def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:
 
 
 def _may_have(kind: DataType, key: str) -> bool:
-    """Return whether a value of a data type without alternatives can have a key or an index."""
+    """Return whether a value of a data type without alternatives can have a reference's key or index."""
     if kind.kind == "Struct":
         return key in kind.members
     types = _VALUES.get(kind.kind)
@@ -203,7 +203,7 @@ def _may_fit(referred: DataType, expected: DataType) -> bool:
 
 
 def _words(kind: DataType) -> Sequence[str | bool]:
-    """Return all values of a Boolean or an Enum; empty for any other data type."""
+    """Return all values of a Boolean or an Enum, which can be tried one by one; empty for any other data type."""
     if kind.kind == "Boolean":
         return kind.words or (True, False)
     return kind.words if kind.kind == "Enum" else ()

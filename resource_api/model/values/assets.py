@@ -170,7 +170,10 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
 
 
 def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
-    """Return the contents of a literal archive by ``read``, sorted by name. Raise ``ValueError`` with a sentence."""
+    """Return name and content of each member of ``{archive: {files: ...}}``, sorted by name.
+
+    ``read`` makes the contents. Raise ``ValueError`` with a sentence.
+    """
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
         raise ValueError(msg)  # noqa: TRY004 - a sentence for people
@@ -200,7 +203,10 @@ def spell_contents(value: object) -> Any:
 
 
 def text_of(value: object) -> str | Sensitive[str] | None:
-    """Return the text of a text asset, wrapped if the asset is secret; None for any other value."""
+    """Return the text of an asset ``{text: ...}``, for an attribute that takes a text; None for any other value.
+
+    It is wrapped if the asset is secret.
+    """
     if type(value) is Sensitive:
         text: Any = text_of(value.reveal())
         return None if text is None else Sensitive(text)

@@ -77,7 +77,10 @@ class Document:
         index: Callable[[], Node] | None = None,
         heads: Mapping[str, Mapping[str, Position]] | None = None,
     ) -> None:
-        """Keep ``data`` unchanged; without ``index``, positions are unknown."""
+        """Keep ``data`` unchanged; ``index`` computes the positions of all parts, or is None if they are unknown.
+
+        ``heads``: section → key → position, known without it.
+        """
         self.data = data
         self.file = file
         self.raw = raw
@@ -105,13 +108,16 @@ class Document:
         }
 
     def places(self, *sections: str) -> dict[str, dict[str, Position]]:
-        """Return the positions of the keys in these sections, as far as they are known: section → key → position."""
+        """Return the positions of the keys in these sections, for a saved plan: section → key → position."""
         data = self.data if type(self.data) is dict else {}
         mappings = {name: data[name] for name in sections if type(data.get(name)) is dict}
         return {name: {key: self.position((name, key)) for key in keys} for name, keys in mappings.items()}
 
     def beneath(self, key: str) -> Document:
-        """Return a document with this one's data under ``key``, as a section of a manifest; positions stay the same."""
+        """Return a document with this one's data under ``key``, for a file that is only one section of a manifest.
+
+        Positions stay the same.
+        """
         start, index = (1, 1), self._index
         shifted = None if index is None else lambda: Node(start, {key: (start, index())})
         return Document({key: self.data}, self.file, self.raw, shifted)

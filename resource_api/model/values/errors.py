@@ -215,7 +215,10 @@ class ResourceAPIError(Exception):
 
 
 def diagnostic_code(error: ResourceAPIError) -> str:
-    """Return the code of an error's diagnostic: its class in lower case, without ``Error``; ``failed`` for the base."""
+    """Return the code of an error's diagnostic in JSON, from its class: ``data_type`` for ``DataTypeError``.
+
+    The base class has the code ``failed``.
+    """
     if type(error) is ResourceAPIError:
         return "failed"
     name = type(error).__name__.removesuffix("Error")

@@ -90,7 +90,7 @@ class ChosenKey(str):
     path: ExpressionPath
 
     def __new__(cls, path: ExpressionPath, key: str = "") -> Self:
-        """Return the key ``key`` that ``path`` chooses."""
+        """Return a key that ``path`` chooses; ``key``: its text, or "" while it is not known."""
         choice = super().__new__(cls, key)
         choice.path = path
         return choice
@@ -191,7 +191,10 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
 
 
 def _problem(text: str, start: int) -> str:
-    """Return the message about a ``${`` before ``start`` without a valid reference, with the form likely meant."""
+    """Return the message about a ``${`` without a valid reference behind it, and the form that is probably meant.
+
+    ``start``: the position behind the ``${``.
+    """
     inside, brace, _ = text[start:].partition("}")
     whole = bool(brace) and "${" not in inside and len(inside) < _LONGEST_EXCERPT
     excerpt = f"${{{inside}}}" if whole else text[start - 2 : start + _LONGEST_EXCERPT]
@@ -272,7 +275,7 @@ def literal_text(text: str, refusal: str) -> str:
 
 
 def _key_text(key: str) -> str:
-    """Return a key of a mapping. Raises ``ValueError`` where it holds a path."""
+    """Return a key of a mapping with ``$${`` replaced by ``${``. Raises ``ValueError`` for a path in it."""
     if "${" not in key:
         return key
     refusal = f"the key {document.quote_key(key)} of a mapping cannot hold ${{...}}"
@@ -333,14 +336,14 @@ def find_paths(value: object) -> Iterator[ExpressionPath]:
 
 
 def _inner_paths(path: ExpressionPath) -> Sequence[ExpressionPath]:
-    """Return the paths in the title of a path's resource, and those that choose its keys."""
+    """Return the paths in the title of a path's resource, and those that choose its keys, ``[inputs.k]``."""
     in_title = find_paths(path.root.title) if isinstance(path.root, reference.Reference) else ()
     choices = [key.path for key in path.keys if isinstance(key, ChosenKey)] if has_choices(path) else ()
     return (*in_title, *choices)
 
 
 def uses_scope(value: object, scope: str) -> bool:
-    """Return whether a value has a path of a scope, such as ``each``; False for a value with an invalid one."""
+    """Return whether a value has a path of a scope, such as ``each``; False if a path in it is invalid."""
     with suppress(ValueError):
         return any(path.root == scope for path in find_paths(value))
     return False
@@ -459,7 +462,7 @@ def kind_of(value: object) -> str:
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """Return the keys in a path without its scope, such as ``a.b[0]['c.d']``. Raises ``ValueError`` with a sentence."""
+    """Return the keys of a user's path to a part of a value, such as ``a.b[0]['c.d']``. Raises ``ValueError``."""
     written = text if text.startswith("[") else f".{text}"
     if not _STEPS.match(written):
         raise ValueError(f"'{text}' is no path; write keys and indices as a.b[0]['c.d']")

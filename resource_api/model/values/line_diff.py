@@ -26,7 +26,7 @@ _CONTEXT: Final = 3
 
 
 def _lines(text: object) -> list[str]:
-    """Return the lines of a text with their line breaks; none for another value."""
+    """Return the lines of a text with their line breaks; none for a value that is no text, such as None for no file."""
     if not isinstance(text, str):
         return []
     *lines, last = text.split("\n")
@@ -39,7 +39,10 @@ def is_compared(*texts: object) -> bool:
 
 
 def count_changes(is_: object, should: object) -> str:
-    """Return ``(+2 -1 lines)``, or ``(5210 → 5214 lines)`` for texts that are not compared."""
+    """Return the size of a change for one line of a log: ``(+2 -1 lines)``.
+
+    Texts that are too long to be compared have only their sizes, ``(5210 → 5214 lines)``.
+    """
     before, after = _lines(is_), _lines(should)
     if not is_compared(is_, should):
         return f"({len(before)} → {len(after)} lines)"
@@ -68,7 +71,10 @@ _Edit = tuple[str, int, int]
 
 
 def _edits(before: Sequence[str], after: Sequence[str]) -> list[_Edit]:
-    """Return the removed, added and common lines of two texts in order, removals first."""
+    """Return the removed, added and common lines of two texts in order: the signs with the indexes in both texts.
+
+    Where lines were replaced, removals come first.
+    """
     edits: list[_Edit] = []
     old = new = 0
     for pair in (*_common_lines(before, after), (len(before), len(after))):
@@ -80,7 +86,7 @@ def _edits(before: Sequence[str], after: Sequence[str]) -> list[_Edit]:
 
 
 def _hunks(edits: Sequence[_Edit]) -> Iterator[Sequence[_Edit]]:
-    """Yield the changes with the unchanged lines around them; those that touch are one hunk."""
+    """Yield the hunks of a diff: changes with some unchanged lines around them; those that touch are one hunk."""
     changed = [index for index, edit in enumerate(edits) if edit[0] != " "]
     spans: list[list[int]] = []
     for index in changed:
@@ -165,7 +171,7 @@ class _Search:
         return (from_above, diagonal + 1) if from_above >= from_left else (from_left, diagonal - 1)
 
     def _furthest(self, edits: int, diagonal: int) -> int:
-        """Return the index in ``old`` that is reached on a diagonal by its last edit and all equal lines behind it."""
+        """Return the index in ``old`` that ``edits`` edits reach on a diagonal, behind the equal lines that follow."""
         index, _ = self._start(edits, diagonal)
         old, new = self._old, self._new
         while index < len(old) and index - diagonal < len(new) and old[index] == new[index - diagonal]:

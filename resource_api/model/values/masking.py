@@ -146,7 +146,10 @@ class Mask:
         return position
 
     def _spans(self, text: str, nested: int = _NESTED) -> list[Span]:
-        """Return the positions of secrets in a text, also under ``nested`` levels of escapes; index pending ones."""
+        """Return the positions of secrets in a text, also of those that are escaped, up to ``nested`` times.
+
+        Secrets that were added since the last call are put into the index first.
+        """
         if self._pending:
             self._build()
         data = text.encode("utf-8", "surrogatepass")
@@ -179,7 +182,10 @@ class Mask:
         return {index for index in indexes if self._spans(texts[index], 0)}
 
     def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
-        """Return the positions of secrets in a text after undoing one kind of escapes, and ``nested`` more levels."""
+        """Return the positions of secrets that are found in a text only after undoing one kind of escapes.
+
+        ``nested``: how many more levels are undone.
+        """
         plain = escape.undo(text)
         if plain == text or not (spans := self._spans(plain, nested)):
             return []
@@ -228,7 +234,10 @@ class Mask:
         return runs
 
     def _build(self) -> None:
-        """Put the pending secrets into the index of windows; threads may do so at once, as each adds the same."""
+        """Put the pending secrets into the index by which texts are searched.
+
+        Threads may do so at the same time, as each adds the same.
+        """
         pending = list(self._pending)
         for text, declared in pending:
             self._index(text, declared=declared)
@@ -348,7 +357,7 @@ def _merged(spans: Iterable[Span]) -> Iterable[Span]:
 
 
 def _pattern(short: list[str], words: list[str]) -> re.Pattern[str]:
-    """Return a pattern of short forms, the longest first, and of words that stand alone."""
+    """Return a pattern of forms too short for the index, the longest first, and of words that stand alone."""
     alternatives = [_any_of(sorted(short, key=lambda form: (form[:2], -len(form))))] if short else []
     if words:
         alternatives.append(f"(?<![0-9A-Za-z])(?:{'|'.join(map(re.escape, sorted(words)))})(?![0-9A-Za-z])")

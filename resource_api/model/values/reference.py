@@ -177,7 +177,7 @@ def enclosing_components(parent: str) -> list[str]:
 
 
 def title_problem(title: str) -> str:
-    """Return the reason why a component cannot have this title, or "": full references must remain parsable."""
+    """Return the reason why a component cannot have this title, or "": ``Site[TITLE]/File[b]`` must remain parsable."""
     if title[:1] in {"'", '"'}:
         return "the title of a component cannot begin with a quote"
     if title[-1:] == ":":
@@ -223,7 +223,10 @@ def hashable_name(name: Any) -> Any:
 
 
 def make_urn(stack: str, project: str, parent: str, reference: Reference) -> URN:
-    """Return the URN of the resource ``reference`` within the component ``parent``; empty: within none."""
+    """Return the URN of the resource ``reference`` within the component ``parent``; empty: within none.
+
+    Within ``Site[a]``, ``File[b]`` has the types ``site`` and ``file``, and the title ``a::b``.
+    """
     if not parent:
         return URN(stack, project, (reference.type,), reference.title)
     names = [*component_chain(parent), reference]

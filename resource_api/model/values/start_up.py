@@ -94,7 +94,7 @@ else:
         """Turns the annotations of a class statement into the fields of a record."""
 
         def __new__(cls, name: str, _bases: tuple[type, ...], body: dict[str, Any]) -> type:
-            """Return a subclass of ``_Record`` with a constructor and a getter for each field, and no metaclass."""
+            """Return a subclass of ``_Record`` with a constructor and a getter for each field, a usual class."""
             fields = tuple(body.get("__annotations__", ()))
             defaults = {field: body[field] for field in fields if field in body}
             names = {"co_varnames": ("_cls", *fields), "co_name": "__new__", "co_qualname": f"{name}.__new__"}
@@ -162,7 +162,7 @@ def late_modules(package: str, *names: str) -> Callable[[str], object]:
 
 
 def late_names(module: str, *names: str) -> Callable[[str], object]:
-    """Return the ``__getattr__`` of a module that offers ``names`` of another one, loaded when one is first used."""
+    """Return the ``__getattr__`` of a module that offers ``names`` of another one, which is loaded at the first use."""
 
     def value(name: str) -> object:
         if name in names:

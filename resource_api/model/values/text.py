@@ -57,7 +57,7 @@ def escape_lines(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    """Return a JSON document with the terminal controls that JSON leaves written as escapes."""
+    """Return a JSON document with escapes for the control characters that JSON leaves: a terminal would obey them."""
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
@@ -71,7 +71,7 @@ def _spell(match: re.Match[str]) -> str:
 
 
 def show(value: object) -> str:
-    """Return a value on one line as in log lines and plans: a string without quotes where it is unambiguous."""
+    """Return a value on one line as in log lines and plans; a string has quotes only where it would be ambiguous."""
     if type(value) is str:
         return value if value and value == value.strip() and value.isprintable() else f"'{escape(value)}'"
     if value is None or value is True or value is False:

@@ -109,7 +109,10 @@ def is_unknown(value: object) -> bool:
 
 
 def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
-    """Return whether ``accepts`` holds for a part of a value that is no scalar; several times as fast as ``leaves``."""
+    """Return whether ``accepts`` holds for a leaf of a value, such as a secret; scalars are skipped.
+
+    This is several times as fast as a loop over ``leaves``.
+    """
     if isinstance(value, (dict, MappingProxyType)):
         items = value.values()
     elif type(value) in {list, tuple}:
@@ -374,7 +377,7 @@ def at_place(is_: object, should: object, path: KeyPath) -> Iterator[tuple[Any, 
 
 
 def _members(*values: object) -> list[str | int]:
-    """Return the keys of hashes, or the indexes of arrays, that any of the values has: the meaning of ``*``."""
+    """Return the keys of hashes, or the indexes of arrays, that any of the values has: ``*`` matches each."""
     keys = [key for value in values for key in (value if type(value) is dict else ())]
     longest = max((len(value) for value in values if type(value) is list), default=0)
     return [*dict.fromkeys(keys), *range(longest)]
