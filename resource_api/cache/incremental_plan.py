@@ -106,9 +106,9 @@ def take_fingerprints(
 ) -> Fingerprints | None:
     """Return the fingerprints of a run that began at ``began`` (nanoseconds), or None if later runs must not use them.
 
-    They must not if a provider ran in a worker, whose code is not in this process, if a file was replaced after the run
-    began, or if a type or the manifest has no file to compare. ``derived``: values saved by providers, which also
-    depend on the code and the directories of earlier runs.
+    They are of no use if a provider ran in a worker, whose code is not in this process, if a file was replaced after
+    the run began, or if a type or the manifest has no file to compare. ``derived``: values saved by providers, which
+    also depend on the code and the directories of earlier runs.
     """
     definitions = {entry.definition for entry in catalog.entries}
     declared = {name: _type_declaration(providers.registry, name) for name in {entry.type for entry in catalog.entries}}
@@ -185,8 +185,8 @@ def _file_of(path: str) -> str:
 def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
     """Return the path, real path and digest of every file of a manifest, or None if its files may vary.
 
-    They may if a program makes the manifest, if a file is included under a condition, or if one is included under two
-    names, which may become two files. The real path reveals a link that leads elsewhere later.
+    The files may vary if a program makes the manifest, if a file is included under a condition, or if a file is
+    included under two names, which may become two files. The real path reveals a link that leads elsewhere later.
     """
     # The first file and all that are included: there are fewer documents where one is included twice.
     files, expected = [], 1
@@ -660,7 +660,7 @@ def _would_record(plan: ExecutionPlan, several: Mapping[str, Implementations]) -
 def _rest_of_files(plan: ExecutionPlan, conclusion: Conclusion, mask: Mask) -> list[Any] | None:
     """Return a manifest's files without the resources that are left out, as plain data to save.
 
-    None where a secret may be among it, or more than plain data: then later runs parse the files again.
+    None if the data may hold a secret, or more than JSON can: then later runs parse the files again.
     """
     catalog, rest = plan.catalog, conclusion.rest()
     shoulds = (entry.should for entry in catalog.entries if entry.index in rest)

@@ -297,7 +297,7 @@ class _Loader:
         return assemble(self.documents, self.problems)._replace(skipped_includes=tuple(skipped))
 
     def resolve(self, judge: Callable[[Sequence[Document], Any], str]) -> list[SkippedInclude]:
-        """Read the files of ``include`` whose conditions hold, and those that they include; return the others.
+        """Read the files of ``include`` whose conditions hold, and the files in these; return the files left out.
 
         ``judge`` returns why a condition does not hold with the documents so far, or "". An invalid condition is
         reported at its entry.

@@ -320,7 +320,7 @@ def value_quoting_hint(value: object) -> str:
 def quoting_hint(line: str) -> str:
     """Return the hint for a line of YAML with a reference that may lack quotes, or "".
 
-    It has the quoted reference to paste if that is distinct from other text, which may be secret.
+    It shows the reference in quotes, to paste, if its capital letter and brackets mark it: other text may be secret.
     """
     line = line[:_LONGEST_LINE]
     starts = [match.start() for match in _PASTABLE.finditer(line) if not _inside_quotes(line[: match.start()])]

@@ -325,8 +325,8 @@ def is_text_change(difference: Difference) -> bool:
 def large_change(definition: TypeDefinition, difference: Difference) -> Difference | None:
     """Return a difference that is too large for one line of the log; else None.
 
-    Its values are long, or a text of several lines: the log event carries them, to be shown cut or as a diff. One that
-    is secret, or that a provider's message describes, is never too large.
+    Its values are long, or a text of several lines: the log event carries them, to be shown cut or as a diff. A secret
+    difference, or one that a provider's message describes, is never too large.
     """
     is_, should = difference.is_, difference.should
     large = any(isinstance(value, (str, list, dict)) and len(value) > _LARGE for value in (is_, should))

@@ -142,8 +142,8 @@ class DataType(NamedTuple):
     def conceal(self, value: object) -> Any:
         """Return ``value`` with each part wrapped that is secret by this type; all of it if that is ambiguous.
 
-        All of it is wrapped unless exactly one alternative of a Variant accepts the value and that one is secret, and
-        where the keys of a Hash are secret. None, an unknown value and a wrapped one are returned unchanged.
+        It is ambiguous in a Variant, unless only one alternative accepts the value and that one is secret, and in a
+        Hash with secret keys. None, an unknown value and a wrapped one are returned unchanged.
         """
         if not self.sensitive or value is None or value is UNKNOWN or type(value) is Sensitive:
             return value
@@ -312,7 +312,7 @@ def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, le
     for argument, value in zip(arguments, limits, strict=True):
         if least is not None and value is not None and value < least:
             raise DataTypeError(f"a size cannot be negative, got {value}", argument.column)
-    low, high = [*limits, None, None][:2]
+    low, high = [*limits, None, None][:2]  # a missing limit is None
     if low is not None and high is not None and low > high:
         raise DataTypeError(f"min {low} is greater than max {high}", arguments[0].column)
     return low, high

@@ -203,8 +203,8 @@ def reveal(value: object) -> Any:
 def map_leaves(value: object, change: Callable[[Any], Any], change_key: Callable[[Any], Any] | None = None) -> Any:
     """Return ``value`` with ``change(leaf)`` for each part that is no mapping, sequence or sensitive wrapper.
 
-    Any tuple becomes a list, also a named one, such as an ``Expression``, which ``leaves`` yields whole: a value that
-    may hold one needs a loop of its own. ``change_key`` is called with the keys of mappings; None keeps these.
+    Any tuple becomes a list, also a named one such as an ``Expression``, so that a value with expressions needs a loop
+    of its own. ``change_key`` is called with the keys of mappings; None keeps these.
     """
     if isinstance(value, Sensitive):
         return Sensitive(map_leaves(value.reveal(), change, change_key))
