@@ -384,7 +384,7 @@ def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[
 
 
 def row_digests(rows: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return a digest of each row, by which a later run finds it unchanged; "" for one with more than plain data."""
+    """Return a digest of each row, by which a later run finds it unchanged; "" for a row with more than plain data."""
     digests = []
     for row in rows:
         try:
@@ -460,7 +460,7 @@ def _referenced_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
 
 
 def _entries_in_outputs(catalog: Catalog) -> Iterator[Entry]:
-    """Yield the resources whose values are in the manifest's outputs, which every run computes."""
+    """Yield the resources whose values are in the manifest's outputs: every run computes these, and needs them."""
     for value in catalog.manifest.outputs.values():
         for path in catalog.scope.paths(value):
             if isinstance(path.root, Reference) and (entry := catalog.find(path.root)) is not None:

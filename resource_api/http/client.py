@@ -360,8 +360,8 @@ class Client:
     ) -> None:
         """Send nothing yet. ``token`` is sent as ``Authorization: Bearer``, as secret as a header in ``Sensitive``.
 
-        ``timeout`` is in seconds for one request, ``retries`` how often one is repeated, ``ca_file`` the authorities
-        that may sign the service's certificate. Raise ``ResourceError`` for another URL than http or https, one with a
+        ``timeout`` is in seconds for a request, ``retries`` how often it is repeated, ``ca_file`` the authorities that
+        may sign the service's certificate. Raise ``ResourceError`` for another URL than http or https, one with a
         user or a query, and for a header that cannot be sent.
         """
         if not _is_service(url):
@@ -549,9 +549,9 @@ class Client:
     def _send(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, bool]:
         """Send a request once; return the answer, and whether the request may have arrived.
 
-        One that has not may always be sent again, any other only if it does no harm. Without an answer the status is 0
-        and the text is the reason, so that the caller decides about both in one way. Raise ``RequestError`` for an
-        answer that is too large.
+        A request that has not arrived may always be sent again, any other only if a second one does no harm. Without
+        an answer the status is 0 and the text is the reason, so that the caller treats answers and failures alike.
+        Raise ``RequestError`` for an answer that is too large.
         """
         if self._connections is None:
             self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)

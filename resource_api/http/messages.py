@@ -185,7 +185,7 @@ def merged(is_: object, should: object) -> Any:
 def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, object]:
     """Return the outermost fields that differ, each with its whole new value: the body of a PATCH.
 
-    Some services replace a field that is an object, others merge it: a whole value is right for both.
+    Some services replace a field that is an object, other services merge it: a whole value is right for all.
     """
     return {
         name: merged(is_.get(name), value)

@@ -235,7 +235,7 @@ def _compare(value: object, bound: Any, name: str) -> int:
         raise ConditionError(msg, (), "use a list of values, or matches: /re/")
     for pair in zip_longest(value.split("."), bound.split("."), fillvalue=""):
         left, right = (part.lstrip("0") for part in pair)  # as text: Python converts only some thousand digits
-        if left != right:
+        if left != right:  # the longer number is greater, of equally long ones the one with the greater digits
             return 1 if (len(left), left) > (len(right), right) else -1
     return 0
 
@@ -398,10 +398,10 @@ class _Parser:
             self._violation(path, f"each has {', '.join(ELEMENT_KEYS)}", suggestion(target.keys[0], ELEMENT_KEYS))
 
     def test(self, path: KeyPath, value: object) -> Test:
-        """Parse the test at ``path``: a scalar to equal, a list of such, or a mapping of operators that all accept it.
+        """Parse the test at ``path``: a scalar, a list of scalars, or a mapping of operators.
 
-        Violations are collected; a test with one is never called. A returned test takes the value, and its name for the
-        reason.
+        The value must equal the scalar or one of the list, or be accepted by all operators. Violations are collected,
+        and a test with a violation is never called. A returned test takes the value, and its name for the reason.
         """
         if type(value) is list:
             for number, item in enumerate(value):

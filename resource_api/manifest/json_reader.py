@@ -86,7 +86,7 @@ def _refuse_constant(_: str) -> Any:
 
 
 def _is_deep(data: Any) -> bool:
-    """Return whether data is nested beyond the limit; recursion, which Python limits too, is avoided level by level."""
+    """Return whether data is nested beyond the limit, which is low: the levels are walked one after the other."""
     level = [data] if type(data) in (dict, list) else []  # the collections of one depth
     for _ in range(document.MAX_DEPTH):
         inner = []

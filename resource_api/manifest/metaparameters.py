@@ -136,7 +136,7 @@ def _tag(path: Path, value: Any) -> Iterator[Violation]:
 
 
 def _one_of(words: tuple[str, ...]) -> Check:
-    """Return the check of a value that must be one of ``words``; the nearest of them is the hint for another."""
+    """Return the check of a value that must be one of ``words``; for any other text the hint is the nearest word."""
 
     def check(path: Path, value: object) -> Iterator[Violation]:
         if value not in words:

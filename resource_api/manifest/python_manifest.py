@@ -643,7 +643,7 @@ def _check_method(value: Any) -> None:
 
 
 def _parts(value: object, label: str) -> tuple[str | ExpressionPath, ...]:
-    """Return a value of ``m.text`` as parts of an expression: those of a pending value, otherwise its text.
+    """Return a value of ``m.text`` as parts of an expression: the parts of a pending value, or a known value as text.
 
     Raise ``TypeError`` for a function, and ``ValueError`` with the field ``label`` for null and collections.
     """

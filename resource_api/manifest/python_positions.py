@@ -146,7 +146,7 @@ class _Source:
         return line, len(text[:offset].decode(errors="replace")) + 1
 
     def node(self, call: CallSite) -> Node:
-        """Return the position of the author's call that declared something, and in it those of the attributes.
+        """Return the position of the author's call that declared something, with the positions of the attributes.
 
         Attributes are its keywords, and the keys of mappings that are written out in it. An unknown call has only its
         line.

@@ -430,7 +430,7 @@ def read_mapping(
 
     It is copied and checked: tuples become lists, sensitive values stay wrapped. ``index`` returns the positions of
     everything in ``data``; without it only ``heads`` are known: section → key → position. ``scalars``: the accepted
-    classes of values beyond JSON's. Raise ``ManifestError`` for others.
+    classes of values beyond JSON's. Raise ``ManifestError`` for a value of any other class.
     """
     copier = _Copier(Document(None, file, b"", index), scalars)
     copied = copier.copy(data, ())
@@ -444,7 +444,10 @@ class _Copier:
     """Copies nested values within the limits of depth and size, and collects problems."""
 
     def __init__(self, positions: Document, scalars: tuple[type, ...]) -> None:
-        """Prepare to copy; ``positions``: a document with those for problems; ``scalars``: classes beyond JSON's."""
+        """Prepare to copy; ``positions``: a document that has the positions for problems.
+
+        ``scalars``: the accepted classes of values beyond JSON's.
+        """
         self._positions = positions
         self._scalars = scalars
         self._weight = 0

@@ -75,8 +75,8 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
     """Build one manifest from the documents of its files, the named file last.
 
     A problem of a single declaration is recorded in the manifest, which lacks that declaration, so that compiling can
-    go on and report further problems. Raise ``ManifestError`` for the ``problems`` of reading, and for one that may
-    hide a name used elsewhere, since every use of it would be reported too.
+    go on and report further problems. Raise ``ManifestError`` for the ``problems`` of reading, and for a problem that
+    may hide a name used elsewhere, since every use of the name would be reported too.
     """
     builder = ManifestBuilder(problems)
     for source in documents:
@@ -216,7 +216,7 @@ class ManifestBuilder:
     def _problem(
         self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False
     ) -> Problem:
-        """Return a violation as a problem with its line and column, and with a better hint where the line shows one.
+        """Return a violation as a problem with its line and column, and a better hint if the text of the line gives it.
 
         The parameters are those of ``_report``.
         """
@@ -308,9 +308,9 @@ class ManifestBuilder:
             self.project = value
 
     def _add_input(self, name: str, body: object) -> None:
-        """Add the declaration of an input; report one that is no mapping, and wrong keys.
+        """Add the declaration of an input; report a value that is no mapping, and wrong keys.
 
-        One with wrong keys is added with the default ``UNKNOWN``, unchecked, so that its uses are not reported too.
+        An input with wrong keys is added with the default ``UNKNOWN``, unchecked, so that its uses are no problems.
         """
         path: Path = ("inputs", name)
         body = {} if body is None else body
@@ -435,7 +435,7 @@ class ManifestBuilder:
         return {"when": False, **valid} if is_uncertain else valid
 
     def _report_metaparameters(self, path: Path, meta: dict[str, Any], resource: Reference | str) -> set[str]:
-        """Report the invalid ones of a resource's metaparameters, and return their names.
+        """Report the invalid metaparameters of a resource, and return their names.
 
         A value with expressions is checked by a later stage, once it is known. ``resource``: the reference, for
         messages, or "" for the defaults of a type.

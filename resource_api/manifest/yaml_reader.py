@@ -351,7 +351,7 @@ class _ProblemCollector(_Builder):
         return document.problem(self._file, cut_position or position, "syntax", message, hint)
 
     def _refuse(self, error: _PositionedError) -> None:
-        """Record an error, and read on for others; raise one about a limit, which ends the reading."""
+        """Record an error, and read on for further ones; raise an error about a limit, which ends the reading."""
         if error.code == "limit":
             raise error
         self._add(self._problem(error))

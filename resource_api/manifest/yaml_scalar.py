@@ -57,6 +57,7 @@ def integer(text: str) -> int:
     if len(text) < _SURE and text.isdecimal():
         return int(text)  # several times faster, and nearly all integers are such
     base = _BASES.get(text[:2], 10)
+    # Without sign, ``0o``, ``0x`` and zeros at the start.
     digits = (text[2:] if text[:2] in _BASES else text.lstrip("+-")).lstrip("0")
     # Python refuses to convert very long decimals, with a message of its own; they are too large anyway.
     number = int(digits or "0", base) if len(digits) <= _LONGEST else _MAX_INTEGER + 1

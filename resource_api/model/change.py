@@ -407,7 +407,7 @@ class SideEffect(NamedTuple):
         return cls(hashable_name(name), document["action"], document.get("type", ""))
 
     def document(self) -> SideEffectJson:
-        """Return the fields in JSON: the name, the action, and the type if it is another one."""
+        """Return the fields for a plan's JSON: the name, the action, and the type if it is not that of the step."""
         name = list(self.name) if isinstance(self.name, tuple) else self.name
         document: SideEffectJson = {"name": name, "action": self.action}
         if self.type:

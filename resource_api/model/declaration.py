@@ -373,7 +373,7 @@ class Manifest(NamedTuple):
         return attribute in of_type and attribute not in declared.attributes and attribute not in declared.meta
 
     def defaults_place(self, file: str, type_name: str, *inner: str | int) -> FilePosition:
-        """Return the position of a type's defaults in a file that has some, or of a key below them."""
+        """Return the position, for a message, of a type's defaults in a file that has some, or of a key below them."""
         document = next(candidate for candidate in self.documents if candidate.file == file)
         # The file spells the type as references do, or with a small letter.
         spelt = next(name for name in document.data["defaults"] if uncapitalize_type(name) == type_name)

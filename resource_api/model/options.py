@@ -167,8 +167,8 @@ class CacheRequest(NamedTuple):
 def to_options(arguments: Mapping[str, object], **internal: Any) -> Options:
     """Return the options of a run from a user's keyword arguments, and from ``internal`` ones of the runtime.
 
-    A user must not set the latter, such as ``destroy`` or ``saved``. Raise ``TypeError`` for an argument that does not
-    exist or is the runtime's, ``UsageError`` for a wrong value.
+    A user must not set internal options, such as ``destroy`` or ``saved``. Raise ``TypeError`` for an argument that
+    does not exist or is the runtime's, ``UsageError`` for a wrong value.
     """
     allowed = set(Options._fields) - {*internal, *INTERNAL}
     if unknown := next((name for name in arguments if name not in allowed), ""):

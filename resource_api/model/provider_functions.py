@@ -149,7 +149,7 @@ class Readiness(NamedTuple):
 
 
 class PlannerQueries(Protocol):
-    """The questions that planning asks. Every implementation keeps three obligations.
+    """The questions that planning asks. Every implementation keeps three obligations, and those of the methods.
 
     1. A question changes nothing that the plan can see: no argument is modified, and the system is only read.
     2. The same question has the same answer as long as nothing is applied, after any other questions.

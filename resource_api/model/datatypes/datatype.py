@@ -405,7 +405,10 @@ def _pattern(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _wrapper(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
-    """Return Optional, NotUndef or Sensitive of a type or of one literal string."""
+    """Return ``Optional[T]``, ``NotUndef[T]`` or ``Sensitive[T]``.
+
+    As in Puppet, a string in place of the type, ``Optional['a']``, is the Enum of this word; not for Sensitive.
+    """
     _refuse_more(term, arguments, 1)
     if arguments and arguments[0].kind == "string" and term.value != "Sensitive":
         part = _enum(term, arguments)
@@ -425,7 +428,7 @@ def _variant(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
-    """Return ``Array``, or ``Array[Type, min, max]``, of which the limits, numbers of elements, may be missing."""
+    """Return ``Array``, ``Array[Type]``, or ``Array[Type, min, max]`` with limits of the number of elements."""
     _refuse_more(term, arguments, 3)
     part, (low, high) = _argument_type(arguments[0]) if arguments else ANY, _limits(term, arguments[1:], least=0)
     spelt = [part.text, *_limit_texts(low, high)] if arguments else []

@@ -172,7 +172,7 @@ class _Reader:
 
 
 def _number(token: _Token) -> int | float:
-    """Return the number of a token. Raise ``DataTypeError`` for one that languages read differently."""
+    """Return the number of a token. Raise ``DataTypeError`` for a number such as 010, octal in some languages."""
     text = token.text
     if len(text) > _LONGEST_NUMBER:
         raise DataTypeError("the number is too long", token.column)

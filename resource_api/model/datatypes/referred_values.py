@@ -89,7 +89,10 @@ def _part(written: object, key: Any) -> Any:
 
 
 def part_kinds(kinds: Kinds, key: object) -> Kinds:
-    """Return the data types of the part at a key or an index; empty where nothing is known about it."""
+    """Return the data types that the part at a key or an index of a collection must fit; empty if none is known.
+
+    ``kinds``: the data types of the collection.
+    """
     if any(kind.kind not in _VALUES for kind in kinds):  # such as Any, which may have any part
         return ()
     types = chain.from_iterable(_types_at(kind, key) for kind in kinds)

@@ -129,7 +129,7 @@ class ContentSpec(NamedTuple):
 def build_contents(value: object, read: Callable[[ContentSpec], Content]) -> Any:
     """Return ``value`` with each ``{asset: ...}`` and ``{archive: ...}`` in it replaced by ``read(spec)``.
 
-    One that contains a secret becomes a secret as a whole. Raises ``ValueError`` with a sentence for the user.
+    An asset that contains a secret becomes a secret as a whole. Raises ``ValueError`` with a sentence for the user.
     """
     if type(value) is Sensitive:
         return Sensitive(build_contents(value.reveal(), read))
@@ -192,7 +192,7 @@ def _literal_archive(files: object, read: Callable[[ContentSpec], Content]) -> t
 def spell_contents(value: object) -> Any:
     """Return ``value`` with every asset and archive in its form in a manifest, the opposite of ``build_contents``.
 
-    The inputs of a run are saved with its plan, or used for another one, in this form.
+    The inputs of a plan are saved, or used for a new plan, in this form.
     """
     if isinstance(value, Content):
         source = spell_contents(dict(value.source)) if value.origin == "files" else value.source

@@ -141,8 +141,8 @@ def text_of(error: BaseException) -> str:
 def reason(error: BaseException, *, with_origin: bool = True) -> str:
     """Return an exception's message for users, with its class where the message alone would not be understood.
 
-    One of Python or a provider ends with the line of the provider that raised it (``origin``), unless ``with_origin``
-    is false. Works for exceptions whose ``str`` raises.
+    The message of an exception of Python or a provider ends with the line of the provider that raised it (``origin``),
+    unless ``with_origin`` is false. Works for exceptions whose ``str`` raises.
     """
     try:
         text = text_of(error).strip()

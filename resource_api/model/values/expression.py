@@ -132,7 +132,7 @@ class Expression(NamedTuple):
 def is_reference_at(written: object, path: Sequence[str | int]) -> bool:
     """Return whether the part at a path of a ``written`` value comes from one whole reference, which keeps its type.
 
-    A reference to a collection ends the way early: its parts come from it.
+    The path may lead into the value of a reference: then that reference counts.
     """
     for step in path:
         if isinstance(written, dict):
@@ -521,7 +521,7 @@ def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any])
 
 
 def chosen_key(value: object, label: object) -> str:
-    """Return the key that a value chooses. Raises ``ValueError`` with the ``label`` of one that can be no key."""
+    """Return the key that a value chooses. Raises ``ValueError`` for a value that can be no key, called ``label``."""
     if type(value) in {str, int}:
         return str(value)
     raise ValueError(f"{label} must be text or an integer to choose a key; it is {kind_of(value)}")

@@ -61,7 +61,10 @@ class Mask:
     """
 
     def __init__(self, *, runs: bool = True) -> None:
-        """Start without secrets; ``runs``: mask also parts of long secrets, of at least ``_RUN`` characters."""
+        """Start without secrets; ``runs``: mask also parts of long secrets, of at least ``_RUN`` characters.
+
+        A form is a spelling of a secret; a window is five bytes of a form, by which texts are searched.
+        """
         self._with_runs = runs
         #: The secrets, and whether each was declared as an input.
         self._secrets: set[tuple[str, bool]] = set()
@@ -162,7 +165,7 @@ class Mask:
         return spans
 
     def search(self, texts: Sequence[str]) -> set[int]:
-        """Return the indexes of the texts that contain a secret; they are searched together, which is faster."""
+        """Return the indexes of the texts that contain a secret; all are searched together, which is faster."""
         if not self._secrets:
             return set()
         joined = "\n".join(texts)
@@ -442,8 +445,8 @@ def encoded(text: str) -> set[str]:
 def _base64(data: bytes, before: int) -> set[str]:
     """Return the base64 characters that depend on ``data`` alone if ``before`` more bytes (0 to 2) precede it.
 
-    Base64 encodes three bytes at a time, so that a secret within a longer text has one of three forms. At its
-    beginning also with the last characters, as at the end of the text.
+    Base64 encodes three bytes at a time, so that a secret within a longer text has one of three forms. If nothing
+    precedes it, the whole text is a form too, with the last character of a text that ends there.
     """
     whole = b2a_base64(b"\0" * before + data, newline=False).decode().rstrip("=")
     # A character has six bits: those with bits of the bytes before, or of bytes behind, are left out.

@@ -168,7 +168,7 @@ def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
 def enclosing_components(parent: str) -> list[str]:
     """Return the full references of the component ``parent`` and of each around it, the innermost first.
 
-    Of ``Site[a]/Web[b]`` they are this one and ``Site[a]``: a resource within is a member of both.
+    Of ``Site[a]/Web[b]`` they are ``Site[a]/Web[b]`` and ``Site[a]``: a resource within is a member of both.
     """
     names = [parent] if parent else []
     while "]/" in (names[-1] if names else ""):
@@ -241,6 +241,7 @@ def parse_urn(text: str) -> URN:
     types = tuple(qualified.split("$"))
     titles = title.split("::", len(types) - 1)
     complete = len(titles) == len(types) and all(titles)
+    # The titles of components must fit into a full reference, see ``title_problem``.
     parsable = not scheme and not any("]" in parent or "\n" in parent for parent in titles[:-1])
     names = STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified)
     if not (names and complete and parsable):

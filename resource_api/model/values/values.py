@@ -168,7 +168,8 @@ def copy_resource(resource: Mapping[str, object]) -> dict[str, Any]:
 def leaves(value: Any, path: tuple[object, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield (key path, part) for each part of ``value`` that is no mapping, list or tuple.
 
-    A sensitive wrapper is a leaf, followed by the leaves of its content at the same path.
+    A sensitive wrapper is a leaf, followed by the leaves of its content at the same path, so that secrets can be found
+    and looked into.
     """
     if isinstance(value, (dict, MappingProxyType)):
         for key, item in value.items():
