@@ -496,8 +496,8 @@ def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, st
     """Save, for later runs, the conclusion of a run that had nothing to do and has written nothing.
 
     Nothing is saved where later runs could not repeat the plan, where state was written since the plan was made, or
-    where no resource could be left out. ``keys`` are the records in the order to which the conclusion's positions
-    refer.
+    where no resource could be left out. ``keys`` are the keys of all records: a later run loads only those at some
+    positions in this order.
     """
     prior, derived = plan.prior, providers.run.derived
     name = StackName.of(prior.state)

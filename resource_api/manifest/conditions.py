@@ -355,8 +355,8 @@ class _Parser:
     def _member(self, path: KeyPath, key: str, value: object) -> Condition:
         """Parse one key of a condition: ``not``, ``any``, or a path such as ``facts.os.family``.
 
-        ``value``: the condition, the list of conditions, or the test of the path. An invalid one is reported, and never
-        holds.
+        ``value``: the condition under ``not``, the list of conditions, or the test of the path. An invalid key or value
+        is reported, and the returned condition never holds.
         """
         if key == "not":
             inner = self.condition(path, value)

@@ -65,7 +65,7 @@ def _parse(decoded: str) -> tuple[Any, bool]:
         data = dict(items)
         if len(data) != len(items):
             raise ValueError("duplicate key")
-        keys.update(data)
+        keys.update(data)  # for one check of the characters of all keys
         return data
 
     data = json.loads(
@@ -116,7 +116,10 @@ def _problems(decoded: str, file: str) -> list[Problem]:
 
 
 def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
-    """Return offset and message of a syntax error; before Python 3.13 a trailing comma is reported behind it."""
+    """Return offset and message of a syntax error.
+
+    For a trailing comma they are as since Python 3.13: earlier versions report the bracket behind it.
+    """
     before, after = error.doc[: error.pos].rstrip(" \t\r\n"), error.doc[error.pos : error.pos + 1]
     if before.endswith(",") and after in _CLOSED:
         return len(before) - 1, f"Illegal trailing comma before end of {_CLOSED[after]}"

@@ -180,7 +180,7 @@ def _timeout(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _lifecycle(path: Path, value: object) -> Iterator[Violation]:
-    """Check ``lifecycle`` and each of its options, of which ``_LIFECYCLE`` has the checks; report unknown ones."""
+    """Check ``lifecycle``: each option by its check in ``_LIFECYCLE``; report unknown options."""
     if type(value) is not dict:
         yield Violation(path, "lifecycle must be a mapping", "as in lifecycle: {protect: true}")
         return

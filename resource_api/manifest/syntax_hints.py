@@ -101,7 +101,7 @@ def _begins_value(line: str, position: Position) -> bool:
 
 
 def _with_quotes(line: str) -> str:
-    """Return a line ``key: value`` or ``- value`` with its value in quotes, to paste; "" for one of another form."""
+    """Return a line ``key: value`` or ``- value`` with its value in quotes, to paste; "" for any other line."""
     start = _value_start(line)
     value = line[start:].rstrip()
     if not value or not (_KEY.match(line) or line.lstrip().startswith("- ")):

@@ -362,8 +362,8 @@ class Manifest(NamedTuple):
     def inherits(self, declared: Declaration, attribute: str) -> bool:
         """Return whether a declaration has an attribute or metaparameter from its file's ``defaults`` alone.
 
-        Then a message has the position in ``defaults``. The resources of a component may have a metaparameter from the
-        component instead.
+        Then a message has the position in ``defaults``. A metaparameter that a resource within a component does not
+        state itself may come from the component instead.
         """
         if attribute in declared.meta:
             return not (declared.parent or declared.states(attribute))

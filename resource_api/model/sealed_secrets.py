@@ -195,7 +195,7 @@ def _secret_attributes(
 
 
 def conceal_like(value: object, state: object) -> Any:
-    """Return ``value`` with each part wrapped that is secret in another ``state`` of the resource.
+    """Return ``value``, in clear, with each part wrapped that is secret in another ``state`` of the resource.
 
     All of it is wrapped if the two have different shapes, in which the parts cannot be found.
     """

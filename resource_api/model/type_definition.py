@@ -366,10 +366,10 @@ class TypeDefinition(AttributeSet):
         return not self.title_patterns and len(self.namevars) == 1
 
     def namevars_from_title(self, title: str) -> dict[str, Any] | None:
-        """Return the namevars that a title contains, and defaults of the others; None if no pattern matches.
+        """Return the namevars that a title contains, and the defaults of other namevars; None if no pattern matches.
 
         Without patterns the title is the only namevar; with two or more namevars and no patterns, a title contains
-        none.
+        no namevar.
         """
         if self.title_is_name:
             return {self.namevars[0]: title}
@@ -485,7 +485,7 @@ def _provider_problems(definition: TypeDefinition) -> list[str]:
 
 
 def _function_problems(name: object, function: object) -> list[str]:
-    """Return the problems of a function; set its ``datatype``, that of its result, which is parsed here."""
+    """Return the problems of an author's function, as the ends of sentences; set the ``datatype`` of its result."""
     if not isinstance(function, Function):
         return [f"must be a Function(...), not {type(function).__name__}"]
     problems = keyword_problems(Function, function.unknown)
@@ -502,7 +502,10 @@ def _function_problems(name: object, function: object) -> list[str]:
 
 
 def _origin_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problems of ``brought_by``, which maps a type to a read_only attribute of this one."""
+    """Return the problems of ``brought_by``, which maps a type to a read_only attribute of this type.
+
+    The attribute names the resource that brings this one, such as the package of a service.
+    """
     if not isinstance(definition.brought_by, dict):
         return [f"brought_by must be a mapping such as {{'package': 'package'}}, not {definition.brought_by!r}"]
     return [

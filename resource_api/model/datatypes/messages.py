@@ -220,7 +220,7 @@ def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
 
 
 def _key_problems(datatype: DataType, value: Mapping[str, object]) -> Iterator[str]:
-    """Yield a message for each key of a Struct that is missing, and for each that it does not have."""
+    """Yield a message for each required key that a value of a Struct lacks, and for each key that is not declared."""
     declared = dict(datatype.fields)
     unknown = [name for name in value if name not in declared]
     for name, required in datatype.fields:

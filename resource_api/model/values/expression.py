@@ -312,9 +312,9 @@ def are_literal(values: Sequence[Any]) -> bool:
 
 
 def find_paths(value: object) -> Iterator[ExpressionPath]:
-    """Yield every path in a value, at any depth. Raises ``ValueError`` for an invalid one, and for one in a key.
+    """Yield every path in a value, at any depth. Raises ``ValueError`` for an invalid path, and for a path in a key.
 
-    A path in the title of another path's resource, and one that chooses a key, are yielded too: all must be known for a
+    Paths within a path, in the title of its resource or to choose a key, are yielded too: all must be known for a
     value.
     """
     if type(value) is str:
@@ -352,7 +352,7 @@ def uses_scope(value: object, scope: str) -> bool:
 def evaluate(value: object, resolve: Callable[[ExpressionPath], Any]) -> Any:
     """Return ``value`` with every path replaced by ``resolve(path)``.
 
-    ``resolve`` returns ``UNKNOWN`` for a value that is not known yet and raises ``ValueError`` for a missing one.
+    ``resolve`` returns ``UNKNOWN`` for a value that is not known yet and raises ``ValueError`` for a missing value.
     """
     if type(value) is str:
         if "${" not in value:

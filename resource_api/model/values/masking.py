@@ -98,7 +98,7 @@ class Mask:
             self.learn(text, declared=True)
 
     def learn(self, text: str, *, declared: bool) -> None:
-        """Add one secret, and whether it was declared as an input; one that is too short is left out."""
+        """Add one secret, unless it is too short to be masked; ``declared``: it is an input of the manifest."""
         secret = text, declared
         # The masked forms of an input include those of any other secret.
         if len(text) >= SHORTEST_INPUT and self._secrets.isdisjoint((secret, (text, True))):
@@ -346,7 +346,7 @@ def _characters(data: bytes) -> int:
 
 
 def _merged(spans: Iterable[Span]) -> Iterable[Span]:
-    """Yield spans in their order, those that overlap as one: replaced one by one, their positions would be wrong."""
+    """Yield spans in their order, overlapping ones joined, so that each part of a text is replaced only once."""
     start = end = -1
     for first, last in sorted(spans):
         if first < end:

@@ -30,7 +30,10 @@ _SHORTEST_BEGINNING: Final = 3
 
 @cache
 def foreign_terms() -> Mapping[str, Mapping[str, tuple[str, str]]]:
-    """Return the words of other tools: context, or context and type → word → (equivalent here, sentence)."""
+    """Return the words of other tools, to advise users who know these: context → word → (equivalent here, sentence).
+
+    A context is ``attribute``, for example, or for the attributes of one type ``attribute file``.
+    """
     loader: Any = __spec__.loader  # reads a directory and a zip file alike
     tables = json.loads(loader.get_data(f"{__file__.rpartition('/')[0]}/foreign_terms.json"))
     return {
