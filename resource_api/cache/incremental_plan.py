@@ -534,9 +534,9 @@ class _WholePlanNeededError(Exception):
 
 
 def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan | None:
-    """Return a plan without the resources that a cached conclusion leaves out, or None if a whole one is needed.
+    """Return a plan without the resources that a cached conclusion leaves out, or None if a whole plan is needed.
 
-    A whole plan is made from the rows that ``snapshot`` has read by then; nothing is read twice.
+    The caller makes the whole plan with the rows that ``snapshot`` has read by then; nothing is read twice.
     """
     try:
         return _plan_rest(request, cached, snapshot, planner)

@@ -106,7 +106,7 @@ def parse_test(value: object) -> Test:
 
 
 def test_failure(test: Test, value: object, name: str) -> str:
-    """Return the reason that the value of an attribute fails a test, or "".
+    """Return the reason that the value of a row's attribute fails a test in ``where`` of a purge, or "".
 
     None, an attribute without a value, passes only a test that accepts null, and is no error: rows of resources differ
     in their attributes. Raise ``ConditionError`` for a value of a kind that the test does not accept.

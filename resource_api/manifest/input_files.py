@@ -150,7 +150,7 @@ def source_problem(value: Any) -> str:
 
 
 def source_advice(value: object) -> str:
-    """Return advice on an input's literal value that may be meant as a source, or ""."""
+    """Return advice on an input's literal value that may be meant as a source, as ``{file: a, env: B}``, or ""."""
     if type(value) is dict and len(value) > 1 and value.keys() <= _KINDS.keys():
         return f"a source has exactly one of {', '.join(_KINDS)}"
     return "a source is the whole value of an input, and no part of it" if _has_source(value) else ""

@@ -76,7 +76,7 @@ def number_problem(number: float) -> str:
 
 
 def finite(text: str) -> float:
-    """Return the float of ``text``. Raise ``ValueError`` for one such as ``1e999``, which Python makes infinite."""
+    """Return the float of ``text``. Raise ``ValueError`` for a text such as ``1e999``, which Python makes infinite."""
     number = float(text)
     if number - number != 0:
         raise ValueError("the number is too large for a float; in quotes it is a string")

@@ -338,7 +338,7 @@ def large_change(definition: TypeDefinition, difference: Difference) -> Differen
 def conceal_difference(definition: TypeDefinition, difference: Difference) -> Difference:
     """Return a difference with both values wrapped where the attribute, or one of them, is secret.
 
-    In a value that contains secrets by its data type, only those are wrapped.
+    In a list or mapping with secret parts by its data type, only these parts are wrapped.
     """
     declared = definition.attributes.get(difference.attribute)
     if declared is not None and declared.datatype.sensitive:
@@ -381,7 +381,7 @@ class SideEffect(NamedTuple):
     asked: bool = False
 
     def __str__(self) -> str:
-        """Return the name; for another type the reference."""
+        """Return the name for a plan's text, or the reference if the resource is of another type than the step's."""
         name = " ".join(map(str, self.name)) if isinstance(self.name, tuple) else str(self.name)
         reference = f"{capitalize_type(self.type)}[{name}]" if self.type else name
         return f"{reference} and all below it" if self.tree else reference

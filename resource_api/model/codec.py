@@ -101,7 +101,7 @@ def _encoder() -> json.JSONEncoder:
 def plain(value: object, around: tuple[int, ...] = ()) -> Any:
     """Return any value as JSON data for users: secrets masked, foreign objects as text, unknown values None.
 
-    ``around``: the ids of the containers around ``value``; one that contains itself becomes ``...``.
+    ``around``: the ids of the containers around ``value``, so that a container within itself becomes ``...``.
     """
     if value is None or value is UNKNOWN:
         return None

@@ -120,7 +120,7 @@ class Entry:
     )
 
     def __init__(self, declaration: Declaration, definition: TypeDefinition) -> None:
-        """Make an entry of which only the declaration is known."""
+        """Make an entry of which only the declaration is known; the compiler sets the other fields step by step."""
         self.declaration = declaration
         self.definition = definition
         self.title = declaration.title
@@ -236,7 +236,7 @@ class ComponentInstance:
     __slots__ = ("declaration", "document", "inputs", "members", "meta", "outputs", "title")
 
     def __init__(self, declaration: Declaration) -> None:
-        """Make an instance without members."""
+        """Make an instance without members; the compiler adds these when it has built the component."""
         self.declaration = declaration
         self.title = declaration.title
         self.meta: Meta = make_meta(declaration.meta)

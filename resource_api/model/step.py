@@ -324,7 +324,8 @@ class Step(NamedTuple):
     def create_first(self) -> bool:
         """Whether a replacement creates the new resource before it deletes the old one, as declared.
 
-        It cannot where both have one name: if it is conditional, or of a tainted resource (contract §10.2).
+        It cannot if both have the same name, as in a conditional replacement, and often in that of a tainted
+        resource (contract §10.2).
         """
         if self.entry.meta.lifecycle.replace != "create_first" or self.decision.conditional:
             return False

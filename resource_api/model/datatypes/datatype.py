@@ -272,7 +272,7 @@ def _unexpected(term: TypeTerm, expected: str) -> DataTypeError:
 
 
 def _argument_type(term: TypeTerm) -> DataType:
-    """Return the data type that is an argument of another one. Raise ``DataTypeError`` for any other argument."""
+    """Return the data type that is an argument, as in ``Array[String]``. Raise ``DataTypeError`` for any other one."""
     if term.kind not in {"type", "word"}:
         raise _unexpected(term, "a data type")
     return _build(term)

@@ -109,7 +109,7 @@ def identity(value: object) -> bool:
 
 
 def string(low: float | None, high: float | None) -> Check:
-    """Accept strings of ``low`` to ``high`` characters."""
+    """Return the predicate that accepts strings of ``low`` to ``high`` characters; None: no limit."""
     if low is None and high is None:
         return lambda value: type(value) is str
     least, most = _bounds(low, high)
@@ -117,7 +117,7 @@ def string(low: float | None, high: float | None) -> Check:
 
 
 def integer(low: float | None, high: float | None) -> Check:
-    """Accept integers from ``low`` to ``high``."""
+    """Return the predicate that accepts integers from ``low`` to ``high``; None: no limit."""
     if low is None and high is None:
         return lambda value: type(value) is int
     least, most = _bounds(low, high)
@@ -125,7 +125,7 @@ def integer(low: float | None, high: float | None) -> Check:
 
 
 def real(low: float | None, high: float | None) -> Check:
-    """Accept finite floats from ``low`` to ``high``."""
+    """Return the predicate that accepts finite floats from ``low`` to ``high``; None: no limit."""
     if low is None and high is None:
         return floating
     least, most = _bounds(low, high)
@@ -138,7 +138,7 @@ def one_of(kind: type, allowed: Collection[object]) -> Check:
 
 
 def matching(regexes: Sequence[re.Pattern[str]]) -> Check:
-    """Accept strings that any of the regular expressions matches somewhere."""
+    """Return the predicate that accepts strings in which one of the regular expressions matches somewhere."""
     if len(regexes) == 1:
         search = regexes[0].search
         return lambda value: type(value) is str and search(value) is not None
@@ -156,7 +156,7 @@ def not_undef(check: Check) -> Check:
 
 
 def any_of(checks: Sequence[Check]) -> Check:
-    """Accept the values of any of ``checks``, the alternatives of a ``Variant``."""
+    """Return the predicate that accepts the values of any of ``checks``, the alternatives of a ``Variant``."""
     if len(checks) == 2:  # noqa: PLR2004 - the usual number, for which a loop costs more
         first, second = checks
         return lambda value: first(value) or second(value)
@@ -170,7 +170,10 @@ def array(element: Check, low: float | None, high: float | None) -> Check:
 
 
 def tuple_(elements: Sequence[Check], low: float, high: float | None) -> Check:
-    """Accept lists of ``low`` to ``high`` elements that match ``elements`` in order; the last one repeats."""
+    """Return the predicate that accepts lists of ``low`` to ``high`` elements.
+
+    ``elements``: the predicates of the elements in their order, of which the last one repeats.
+    """
     least, most = _bounds(low, high)
 
     def check(value: object) -> bool:
@@ -184,7 +187,7 @@ def tuple_(elements: Sequence[Check], low: float, high: float | None) -> Check:
 
 
 def mapping(key: Check, item: Check, low: float | None, high: float | None) -> Check:
-    """Accept dicts of ``low`` to ``high`` members whose keys match ``key``, and the values ``item``."""
+    """Return the predicate that accepts dicts of ``low`` to ``high`` members; ``key``, ``item``: of keys and values."""
     least, most = _bounds(low, high)
 
     def check(value: object) -> bool:
@@ -196,7 +199,10 @@ def mapping(key: Check, item: Check, low: float | None, high: float | None) -> C
 
 
 def struct(members: Mapping[str, Check], required: set[str]) -> Check:
-    """Accept dicts with all ``required`` keys and any other of ``members``: key → predicate of its value."""
+    """Return the predicate that accepts dicts with the keys of ``members`` (key → predicate of its value).
+
+    Keys that are not ``required`` may be missing.
+    """
 
     def check(value: object) -> bool:
         if type(value) is not dict or not required <= value.keys() <= members.keys():

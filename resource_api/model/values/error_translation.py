@@ -17,9 +17,10 @@ def errors_as(
     *,
     names_file: bool = False,
 ) -> Iterator[None]:
-    """Raise an exception ``caught`` in the block as ``error``: its message or the system's reason, after ``begin``.
+    """Raise ``error`` in place of an exception of the classes ``caught`` in the block, with the same message.
 
-    ``names_file``: the file of the exception, if it has one, stands in place of ``begin``.
+    The message, or the system's reason, stands after ``begin``; ``names_file``: or after the file of the exception, if
+    it has one.
     """
     try:
         yield

@@ -265,7 +265,7 @@ def _written_key(key: str) -> str:
 def literal_text(text: str, refusal: str) -> str:
     """Return a text where references are not allowed, with ``$${`` replaced by ``${``.
 
-    Raises ``ValueError`` where it has one, valid or not; ``refusal`` begins the message.
+    Raises ``ValueError`` for a text with a reference, valid or not; ``refusal`` begins the message.
     """
     if "${" not in text:
         return text
@@ -441,9 +441,10 @@ def holds_in_order(text: str, first: str, *rest: str) -> bool:
 
 
 def text_of(value: object, source: str | ExpressionPath = "") -> str:
-    """Return a text, number or Boolean as it stands in a text. Raises ``ValueError`` naming the ``source`` of another.
+    """Return a text, number or Boolean in the form that it has within a text, such as ``true``.
 
-    A secret is revealed: the caller marks the whole text as secret.
+    Raises ``ValueError`` for any other value, called ``source``. A secret is revealed: the caller marks the whole text
+    as secret.
     """
     value = unwrapped(value)
     if isinstance(value, bool):

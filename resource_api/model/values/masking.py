@@ -180,7 +180,7 @@ class Mask:
         """Return the indexes of the ``texts`` that contain a secret; all are plain ASCII, in ``joined`` by line."""
         spans = self._spans(joined, 0)
         ends = list(accumulate(len(text) + 1 for text in texts)) if spans else []
-        # A span that reaches from one text into another may hide one of the other.
+        # A span that reaches from one text into the next is no secret, but hides others: both texts are searched again.
         indexes = {bisect(ends, start) for start, _ in spans} | {bisect(ends, end - 1) for _, end in spans}
         return {index for index in indexes if self._spans(texts[index], 0)}
 
@@ -269,7 +269,10 @@ class Mask:
                 self._short.add(form)
 
     def _index_form(self, data: bytes) -> None:
-        """Add a form's first windows, of which one stands at a multiple of ``_STEP`` wherever the form begins."""
+        """Add a form's first windows, one for each remainder by ``_STEP``.
+
+        Texts are searched only at multiples of ``_STEP``: wherever the form begins, one of these windows is there.
+        """
         for offset in range(_STEP):
             window = data[offset : offset + _WINDOW]
             self._windows.add(window)
@@ -466,7 +469,7 @@ class Escape:
         return self._pattern.sub(lambda match: self._meaning(match[0]), text)
 
     def origins(self, text: str) -> list[tuple[int, int]]:
-        """Return for each character of ``undo(text)`` its span in ``text``, where a secret is masked."""
+        """Return for each character of ``undo(text)`` its span in ``text``, in which a secret must be masked."""
         spans, position = list[tuple[int, int]](), 0
         for match in self._pattern.finditer(text):
             spans += [(i, i + 1) for i in range(position, match.start())]
@@ -501,7 +504,7 @@ _BACKSLASHES: Final = (
 
 
 def _bytes(data: bytes) -> str:
-    """Return bytes as UTF-8, and otherwise each as a character: ``ascii`` writes these alike."""
+    r"""Return bytes as UTF-8, or else each as a character: ``\xe9`` may be a byte, or the character é of ``ascii``."""
     try:
         return data.decode()
     except UnicodeDecodeError:

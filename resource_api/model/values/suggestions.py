@@ -43,9 +43,9 @@ def foreign_terms() -> Mapping[str, Mapping[str, tuple[str, str]]]:
 
 
 def suggest(word: str, words: Iterable[str], context: str, type_name: str) -> tuple[str, str]:
-    """Return the suggested word, or "", and the hint: ``did you mean 'x'?`` and a sentence, either alone, or "".
+    """Return the suggested word, or "", and the hint: ``did you mean 'x'?``, a sentence, both, or "".
 
-    ``words`` are the known ones. ``context`` and ``type_name`` select the words of other tools: ``attribute`` and a
+    ``words`` are the known words. ``context`` and ``type_name`` select the words of other tools: ``attribute`` and a
     type, or ``option`` alone. These take precedence over similar spelling.
     """
     names = sorted(words)
