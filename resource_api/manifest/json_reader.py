@@ -54,7 +54,7 @@ def read(text: bytes, file: str) -> Document:
 
 
 def _parse(decoded: str) -> tuple[Any, bool]:
-    """Return the data, and whether it may have a problem that only the slow check of the tokens can tell.
+    """Return the data, and whether it may have a problem that only the slow check of the tokens can find.
 
     Raise ``ValueError`` or ``RecursionError`` for a text that certainly has one.
     """
