@@ -137,7 +137,7 @@ def needed_libraries(
     if programs or not names.isdisjoint(components):
         names.update(*(_names_in_code(read(path)[0]) for path in helpers))
     pending = names & components.keys()
-    while pending:
+    while pending:  # the components that are used, then those that they use, until none is new
         more = set[str]().union(*(_names_in_code(read(components[name])[0]) for name in pending))
         pending = (more - names) & components.keys()
         names |= more
@@ -145,7 +145,10 @@ def needed_libraries(
 
 
 def _components_and_helpers(directories: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-    """Return component → its path, and the paths of the helpers in ``lib``, of a module path."""
+    """Return component → its path, and the paths of the helpers in ``lib``, to search them for used libraries.
+
+    A component in several directories of the module path is that of the first one.
+    """
     components: dict[str, str] = {}
     helpers: list[str] = []
     for directory in directories:
@@ -159,7 +162,7 @@ def _components_and_helpers(directories: Iterable[str]) -> tuple[dict[str, str],
 
 
 def _names_in_code(program: bytes) -> Iterator[str]:
-    """Yield the names in a Python program that may mean a function, type or component.
+    """Yield the names in a Python program that may mean a function, type or component, which may need a library.
 
     These are attributes, as in ``m.template()``, and texts in lower case, ``File[/a]`` as ``file``. A file with a
     syntax error has none: it is reported at its execution.
@@ -173,7 +176,10 @@ def _names_in_code(program: bytes) -> Iterator[str]:
 
 
 def _used_names(data: object) -> Iterator[str]:
-    """Yield the names of types, in lower case, and functions in the JSON data of a manifest or plan."""
+    """Yield the names of types, in lower case, and functions in a manifest or plan, as these may need a library.
+
+    ``data``: its JSON data. Each of its keys counts, ``File[/a]`` as ``file``: a name too many costs little.
+    """
     if isinstance(data, list):
         for item in data:
             yield from _used_names(item)
@@ -286,7 +292,10 @@ def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
 
 @cache
 def boot_text() -> str:
-    """Return the first program, ``fleet/boot``, without comments, as the argument of ``python3 -c``."""
+    """Return the first program, ``fleet/boot``, as the argument of ``python3 -c`` on each host.
+
+    It is a part of the command line, so it is short: without docstrings and annotations, and compressed.
+    """
     with open(f"{PACKAGE}/fleet/boot.py", encoding="utf-8") as file:
         tree = ast.parse(file.read())
     for node in ast.walk(tree):
@@ -296,7 +305,7 @@ def boot_text() -> str:
             node.returns = None
         elif isinstance(node, ast.arg):
             node.annotation = None
-    # One space a level: the program is an argument.
+    # Indented by one space a level instead of four.
     short = re.sub("(?m)^(?: {4})+", lambda match: " " * (len(match[0]) // 4), ast.unparse(tree))
     text = b85encode(zlib.compress(short.encode(), 9)).decode()
     return f"import base64,zlib;exec(zlib.decompress(base64.b85decode('{text}')))"
@@ -312,7 +321,8 @@ def boot_arguments(digests: Iterable[str | None], cache_directory: str) -> list[
 
 def _library(name: str) -> dict[str, str]:
     """Return name in the archive → path for an installed library's files. Raise ``UsageError`` without such files."""
-    spec = PathFinder.find_spec(name)  # sh replaces itself by an object without specification when it is imported
+    # Not ``importlib.util.find_spec``: the library sh, once imported, is an object without a specification.
+    spec = PathFinder.find_spec(name)
     origin = None if spec is None else spec.origin
     if origin is None or not os.path.isfile(origin):
         raise UsageError(f"the library {name}, which other hosts need, is not installed as files")
@@ -325,9 +335,10 @@ def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield name in the archive, beginning with ``prefix``, and path of each file of code that hosts need."""
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
+        # The file or one of the directories that it is in.
         is_left_out = any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
         stem, suffix = os.path.splitext(parts[-1])
-        sent_stems = _SENT.get("/".join(parts[:-1]), (stem,))
+        sent_stems = _SENT.get("/".join(parts[:-1]), (stem,))  # by default every file of a directory is sent
         if suffix in {".py", ".json"} and stem in sent_stems and not is_left_out:
             yield f"{prefix}/{name}", f"{directory}/{name}"
 
@@ -343,7 +354,7 @@ def _names(directory: str) -> list[str]:
 
 
 def _modules_in(directory: str) -> Iterator[str]:
-    """Yield the relative names of the files that a host needs of a directory of the module path."""
+    """Yield the relative names of the files in a directory of the module path that a host needs to run manifests."""
     for kind in _KINDS:
         yield from (f"{kind}/{name}" for name in _names(f"{directory}/{kind}"))
     yield from (name for name in _DATA if os.path.isfile(f"{directory}/{name}"))

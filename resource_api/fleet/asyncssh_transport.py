@@ -227,10 +227,13 @@ class AsyncsshTransport:
             return await self.library.connect(**arguments)
 
     def _identity(self, identity: str, endpoint: Endpoint) -> Sequence[object]:
-        """Return the keys of the file ``identity``, which is read once: copies, as a connection changes its keys."""
+        """Return the private keys of the file ``identity`` for the library's argument ``client_keys``.
+
+        The file is read once for all hosts; each connection gets copies, because it changes its keys.
+        """
         path = os.path.expanduser(identity)
         if endpoint.configured_identities:
-            return [path]  # by which the library selects the key of the agent
+            return [path]  # with ``IdentitiesOnly`` the library selects the keys of the agent by the path
         if path not in self._identities:
             self._identities[path] = self.library.load_keypairs([path])
         return list(map(copy, self._identities[path]))
@@ -256,9 +259,9 @@ class AsyncsshTransport:
         }
 
     def _key_finder(self, endpoint: Endpoint) -> Any:
-        """Return the function that finds a host's keys in the endpoint's files of known hosts.
+        """Return the function by which asyncssh finds a host's keys in the endpoint's files of known hosts.
 
-        They are read once for all endpoints with the same files. Raise ``HostUnreachable`` for a damaged file.
+        The files are read once for all endpoints that have the same ones. Raise ``HostUnreachable`` for a damaged file.
         """
         files = tuple(endpoint.known_hosts)
         if files not in self._key_finders:
@@ -268,7 +271,8 @@ class AsyncsshTransport:
                 revokes = any(b"@revoked" in Path(file).read_bytes() for file in readable)
             except (ValueError, OSError) as error:
                 raise unreachable(f"the known hosts cannot be read: {error}") from error
-            # Without revoked keys the library's own search is enough; each search hashes all lines with hashed names.
+            # Revoked keys need ``_keys_of``. It searches several times, and each search hashes all lines with hashed
+            # names, so the library's own search is used where no key is revoked.
             self._key_finders[files] = partial(_keys_of, known_hosts) if revokes else known_hosts.match
         return self._key_finders[files]
 
@@ -276,6 +280,7 @@ class AsyncsshTransport:
         """Return asyncssh's argument ``tunnel``: the connection to the last jump host, None for a direct one."""
         if not endpoint.via:
             return {"tunnel": None}
+        # Jump hosts refuse many connections that come at once.
         await self._pace.wait(endpoint.via)
         return {"tunnel": await self._jump(endpoint.via, host)}
 
@@ -311,7 +316,7 @@ class AsyncsshTransport:
         if task is None or (task.done() and (_has_failed(task) or task.result().is_closed())):
             task = self._jumps[key] = asyncio.create_task(self._open_jump(via, host))
         with errors_as(HostUnreachable, HostUnreachable, "its jump host "):
-            return await asyncio.shield(task)  # the end of one host is not that of the others
+            return await asyncio.shield(task)  # a cancelled host must not cancel it for the others
 
     async def _open_jump(self, via: str, host: Host) -> object:
         """Return a connection to the last jump host in ``via``, reached through those before it.
@@ -319,7 +324,7 @@ class AsyncsshTransport:
         Raise ``HostUnreachable``. ``host``: the host behind it, whose inventory has the settings of the jump hosts.
         """
         first_hops, _, last = via.rpartition(",")
-        target = jump_chain(host._replace(via=last))[-1]
+        target = jump_chain(host._replace(via=last))[-1]  # the last jump host with the settings of the inventory
         # Without another hop "none", so that the configuration of ssh adds none.
         target = target._replace(via=first_hops or target.via or "none")
         with errors_as(HostUnreachable, HostUnreachable, f"{target.name}: "):

@@ -14,7 +14,10 @@ import sys
 
 
 def size(path: str) -> int:
-    """Return the total size of the unpacked files, without the file ``.size`` that contains it and compiled files."""
+    """Return the total size of the unpacked files in a directory, to compare it with the number in ``.size``.
+
+    That file itself and compiled files, which Python adds later, do not count.
+    """
     return sum(
         size(file.path) if file.is_dir(follow_symlinks=False) else file.stat(follow_symlinks=False).st_size
         for file in os.scandir(path)
@@ -81,7 +84,11 @@ def write(kind: str, digests: str) -> None:
 
 
 def main(base: str, *digests: str) -> None:
-    """Complete the cache, then run the job."""
+    """Complete the cache of archives in the directory ``base``, then run the job with the code in them.
+
+    ``digests``: the archives of the job; the first one is this package. A frame ``need`` lists those that the
+    controller is to send, and ``have`` asks for the job.
+    """
     if sys.version_info < (3, 11):
         sys.exit("needs Python 3.11 or later; this is " + sys.version.split()[0])
     umask = os.umask(0o77)  # the job has the umask of the login

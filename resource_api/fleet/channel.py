@@ -106,7 +106,7 @@ class HostChannel:
     def interrupt(self) -> None:
         """Ask the host's run to end after its segment, the operations under way; the second time, to end its programs.
 
-        A job that was not sent yet is never sent: the next frame of the host is answered by its end.
+        A job that was not sent yet is never sent: the exchange ends at the next frame ``need`` or ``have`` of the host.
         """
         self._interrupted = True
         if self.sent:
@@ -115,10 +115,11 @@ class HostChannel:
     def close(self, error: str) -> list[HostEvent]:
         """Return the end of a host whose stream ended with ``error``: lost, or unreachable if no job was sent.
 
-        Nothing is returned after the host's end, so that it has exactly one, whoever closes the stream.
+        An exchange that has ended already returns no further event, so that a host has exactly one end.
         """
         if self.ended:
             return []
+        # Before the job, only the first program has run, and it imports nothing but the standard library.
         if not self.sent and (missing := _NO_MODULE.fullmatch(error)):
             error = f"needs all of Python's standard library (Debian: the package python3): {missing[1]}"
         return [self._end(LOST if self.sent else UNREACHABLE, error=error)]
@@ -180,7 +181,10 @@ class HostChannel:
         return HostEvent(self.host, document)
 
     def _ended(self, code: object) -> HostEvent:
-        """Return the end of a job with its exit code. Raise ``ValueError`` for an invalid one."""
+        """Return the host's last event after its job: refused if nothing was done, else ended.
+
+        ``code``: the exit code, which the untrusted host sent. Raise ``ValueError`` for an invalid one.
+        """
         if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - the largest exit code
             raise ValueError("no exit code")
         if self._refused and code in _REFUSALS:
@@ -201,7 +205,10 @@ class HostChannel:
 
 
 def _is_too_deep(document: Mapping[str, object]) -> bool:
-    """Return whether values are nested in a document below ``_DEEPEST`` levels, by a search without recursion."""
+    """Return whether a document has values below ``_DEEPEST`` levels, on which recursive functions could fail.
+
+    The search itself goes level by level, without recursion.
+    """
     level: list[Any] = [document]
     for _ in range(_DEEPEST):
         members = (item.values() if type(item) is dict else item for item in level)

@@ -43,7 +43,7 @@ def address(name: str) -> Address:
     """Return user, host and port in a name such as ``admin@web1:2222``. Raise ``ValueError`` for an invalid name."""
     text, port = name, None
     before, colon, after = name.rpartition(":")
-    if colon and ":" not in before:
+    if colon and ":" not in before:  # a name with two colons is an IPv6 address, without a port
         if not after.isascii() or not after.isdigit() or len(after) > 5 or not 0 < int(after) < 65536:  # noqa: PLR2004 - TCP
             raise ValueError(f"'{name}': a port is a number from 1 to 65535")
         text, port = before, int(after)
@@ -77,9 +77,9 @@ def expand(pattern: str) -> list[str]:
 
 
 def _values(text: str, pattern: str) -> Iterator[str]:
-    """Yield the parts of names for one pair of brackets with the content ``text``, ``1:50`` or ``1,3,7:9``.
+    """Yield the values of one pair of brackets in a pattern: of ``7,09:11`` the texts ``7``, ``09``, ``10``, ``11``.
 
-    Raise ``ValueError``, with the whole name, ``pattern``.
+    ``text``: the content of the brackets. ``pattern``: the whole pattern for the message of a ``ValueError``.
     """
     for item in text.split(","):
         match = _ENDS.fullmatch(item)
@@ -97,8 +97,12 @@ def _values(text: str, pattern: str) -> Iterator[str]:
 
 
 def _range_problem(low: str, high: str, item: str) -> str:
-    """Return the mistake in the ends of a range, two numbers or letters, or ""; ``item`` is its text."""
+    """Return the error message about the ends of a range, two numbers or letters, or "" for a valid range.
+
+    ``item``: the range as the user wrote it, for the message.
+    """
     is_number = low.isdigit()
+    # Two numbers, two lower-case letters or two upper-case letters.
     if (is_number, low.islower()) != (high.isdigit(), high.islower()):
         return f"the ends of '{item}' are of two sorts"
     if is_number and high[0] == "0" and len(high) != len(low):
@@ -113,7 +117,10 @@ def _width(number: str) -> int:
 
 
 def fold(names: Iterable[str]) -> list[str]:
-    """Return patterns such as ``web[1:50]``, in the order of their first names; ``expand`` returns ``names`` again."""
+    """Return patterns such as ``web[1:50]`` for names, so that the output of many hosts is short.
+
+    They are in the order of their first names. ``expand`` makes ``names`` of them again.
+    """
     # A row alternates text and number: its numbers, at the odd positions, are folded from the last to the first.
     rows = [_parts(name) for name in dict.fromkeys(names)]
     by_length: dict[int, list[tuple[str, ...]]] = {}
@@ -130,7 +137,10 @@ def fold(names: Iterable[str]) -> list[str]:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Split a name around its last numbers and single letters, the parts that ``fold`` may fold."""
+    """Split a name around its last numbers and single letters: ``web07.b`` is ``web``, ``07``, ``.``, ``b`` and "".
+
+    These parts, at the odd positions, may become ranges in ``fold``.
+    """
     parts, start = list[str](), 0
     for match in list(_FOLDED.finditer(name))[-_MOST_FOLDED:]:
         parts += name[start : match.start()], match[0]
@@ -139,9 +149,10 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str, ...], int]:
-    """Merge rows that differ only at ``position`` into one with a range there, so that a long list of hosts is short.
+    """Merge rows that differ only at ``position`` into one row with a range there, as one step of ``fold``.
 
-    ``rows``: parts of a name → its index; a merged row has the lowest of its rows.
+    ``rows``: the parts of a name → its place in the output. Of ``web``, ``1``, "" and ``web``, ``2``, "" the merged row
+    is ``web``, ``[1:2]``, "", with the lower place of both.
     """
     alike: dict[tuple[str, ...], dict[str, int]] = {}
     for row, index in rows.items():
@@ -186,7 +197,10 @@ def split(selection: str) -> list[str]:
 
 
 def term(item: str) -> SelectionTerm:
-    """Parse one item of a selection, ``group&!old``. Raise ``ValueError`` for an empty name."""
+    """Parse one item of a selection: ``group&!old`` includes ``group`` and excludes ``old``.
+
+    Raise ``ValueError`` for an empty name.
+    """
     included, excluded = list[str](), list[str]()
     for part in item.split("&"):
         name = part.strip()
@@ -205,7 +219,7 @@ def limited(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[st
     remaining = MAX_HOSTS
 
     def limited_find(name: str) -> Sequence[str]:
-        """Return the hosts of a name, and count them. Raise ``ValueError`` above the limit, and from then on."""
+        """Return the hosts of a name, and count them. Raise ``ValueError`` above the limit, also in all later calls."""
         nonlocal remaining
         hosts = find(name) if remaining >= 0 else ()
         remaining -= len(hosts)

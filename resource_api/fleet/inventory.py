@@ -65,15 +65,19 @@ class Inventory(NamedTuple):
     settings: Mapping[Membership, HostSettings]
 
     def host(self, name: str) -> Host:
-        """Return the connection settings of a host; a name outside the file is an address. Raise ``ValueError``."""
+        """Return a host with its connection settings and the jump hosts of the inventory on the way to it.
+
+        A name that is not in the file is an address, ``admin@web1:2222``. Raise ``ValueError`` for an invalid one.
+        """
         jump_hosts = list[Host]()
         host = self._without_circle(self._host(name), {name}, jump_hosts)
         return host._replace(jump_hosts=tuple(jump_hosts))
 
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
-        """Return a host without the jump hosts in ``visited``: these are reached through it, so it cannot use them.
+        """Return a host without those of its jump hosts that would make a circle, the hosts in ``visited``.
 
-        Its other jump hosts in this inventory are appended to ``jump_hosts``, each once, after those before it.
+        This host is on the way to each of them, so it cannot be reached through them. Its other jump hosts that are in
+        this inventory are appended to ``jump_hosts``, each once, after the jump hosts on the way to them.
         """
         if not host.via:
             return host
@@ -105,7 +109,7 @@ class Inventory(NamedTuple):
 
     @property
     def values(self) -> list[LocatedValue]:
-        """All settings and inputs of the file, to check the programs among their sources."""
+        """All settings and inputs of the file; a file in which one names a program is checked as code is."""
         return [
             value
             for settings in (self.defaults, *self.settings.values())
@@ -265,7 +269,7 @@ class _Builder:
         except ValueError as error:
             self._add(path, str(error))
             return ()
-        if not _is_host(names[0]):
+        if not _is_host(names[0]):  # the names of a pattern differ only by numbers and letters
             self._add(path, f"{show(pattern)} is no name of a host", "user, port and address are keys beneath it")
         return names
 
@@ -276,7 +280,10 @@ class _Builder:
 
 
 def _hosts_by_group(hosts: Mapping[str, Membership], groups: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return group → its hosts, in the order of the file; hosts may be in groups that have no section of their own."""
+    """Return group → its hosts, in the order of the file, to find the hosts of a group in a selection.
+
+    A host may also name a group that has no section of its own.
+    """
     members: dict[str, list[str]] = {name: [] for name in groups}
     for host, (_numbers, host_groups) in hosts.items():
         for group in host_groups:
@@ -290,7 +297,7 @@ def _items(selections: Iterable[str]) -> list[str]:
 
 
 def _is_host(name: str) -> bool:
-    """Whether a name is one of a host alone: in an inventory, user and port are keys beneath it."""
+    """Whether a name has no user and no port beside the host: in an inventory, these are keys beneath the name."""
     try:
         return host_names.address(name)[1:] == (None, None)
     except ValueError:
@@ -341,7 +348,10 @@ class Selection:
         return next((inventory for inventory in self._searched if name in inventory.hosts), self._default)
 
     def suggestions(self, hosts: Mapping[str, Inventory]) -> Iterator[tuple[str, list[str]]]:
-        """Yield each address in the result of ``find``, with the names that may have been meant, to warn."""
+        """Yield each selected address that is in no inventory, with all names of the inventories.
+
+        The caller warns if the address is similar to a name, since it may be mistyped. ``hosts``: from ``find``.
+        """
         names = self._all_names
         for name, inventory in hosts.items():
             if names and name not in inventory.hosts:
@@ -350,8 +360,8 @@ class Selection:
     def unused(self, selections: Sequence[str]) -> Iterator[tuple[str, list[str], bool]]:
         """Yield each name after ``!`` and ``&`` that matches no host, to warn of a typing error in the selection.
 
-        A name matches if an inventory has it, or if the first set of an item selects its hosts, as of an address. Each
-        is yielded with all names, of which the caller suggests one, and whether it is an exclusion.
+        A name matches if an inventory has it, or if the first word of an item selects its hosts, as with an address.
+        Each is yielded with all names, of which the caller suggests a similar one, and whether it is an exclusion.
         """
         names = self._all_names
         matched, intersected, excluded = set(names), list[str](), list[str]()
@@ -422,10 +432,10 @@ class Selection:
 
 
 def beside(manifest: str | None) -> str | None:
-    """Return the inventory beside a manifest, or in the working directory for None; None if it does not exist.
+    """Return the inventory beside a manifest, which is used without ``--hosts``; None if it does not exist.
 
-    A directory is one of saved plans, with the inventory in the working directory. Raise ``ManifestError`` where there
-    are a plain and an encrypted one.
+    Without a manifest, and for a directory of saved plans, it is the one in the working directory. Raise
+    ``ManifestError`` where there are a plain and an encrypted inventory.
     """
     directory = "" if manifest is None or os.path.isdir(manifest) else os.path.dirname(manifest)
     path = os.path.join(directory, FILE)

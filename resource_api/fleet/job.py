@@ -84,10 +84,10 @@ def libraries_of(names: Iterable[str]) -> list[str]:
 
 
 def with_id(job: HostJob, key: bytes = b"") -> HostJob:
-    """Return a job with its inputs encoded for sending, and with its id, which follows from all its contents.
+    """Return a job with its inputs encoded for sending, and with its id, by which a host recognizes the job.
 
-    Its inputs may be those of ``manifest.input_values``. ``key``: up to 64 bytes for the digests of secrets, so that
-    these cannot be guessed from the id; the same key gives an equal job the same id.
+    An equal job has the same id, so a host that gets it twice runs it once. ``key``: up to 64 bytes for the digests of
+    secrets, without which these cannot be guessed from the id.
     """
     inputs = {name: _encoded_input(value) for name, value in job.inputs.items()}
     sent = job._replace(documents=list(job.documents), inputs=inputs, id="")
@@ -101,18 +101,21 @@ def for_host(
     options: Mapping[str, object],
     key: bytes = b"",
 ) -> HostJob:
-    """Return the job of one host: ``shared``, the job of all, with its own ``inputs``, and with ``options`` added.
+    """Return the job of one host: ``shared``, the common job of all hosts, with its own inputs and further options.
 
-    The shared part is digested once, so that ids are cheap. ``key``: as for ``with_id``.
+    The common job was digested once, by ``with_id``, so the id of each host is cheap. ``key``: as for ``with_id``.
     """
     encoded = {name: _encoded_input(value) for name, value in inputs.items()}
-    # Digested are the id of the shared part, which stands for its fields, and the fields of this host.
+    # The new id is the digest of the id of ``shared``, which stands for its fields, and the fields of this host.
     part = HostJob(command="", run="", payload="", inputs=encoded, host=host, options=options, id=shared.id)
     return shared._replace(id=_digest(part, key), inputs=encoded, host=host, options={**shared.options, **options})
 
 
 def decoded_inputs(job: HostJob) -> dict[str, object]:
-    """Return name → value of a job's inputs, a text with the class by which it is converted to its data type."""
+    """Return the inputs of a job by name, as ``_encoded_input`` got them.
+
+    A pair such as ``("file", text)`` becomes a ``FileInput``: the class decides how a text becomes its data type.
+    """
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
         for name, value in job.inputs.items()
@@ -121,7 +124,7 @@ def decoded_inputs(job: HostJob) -> dict[str, object]:
 
 def encode(job: HostJob) -> bytes:
     """Return the bytes of a job with secrets in clear, for a private channel."""
-    texts = _manifest_texts(job)
+    texts = _manifest_texts(job)  # of the two large fields, which are encoded once for all hosts
     encoded = {name: texts.get(name) or protocol.encode_value(value) for name, value in job._asdict().items()}
     return protocol.join(_KIND, encoded)
 
@@ -156,7 +159,10 @@ _last_manifest: list[tuple[object, object, Mapping[str, str]]] = [(None, None, {
 
 
 def _manifest_texts(job: HostJob) -> Mapping[str, str]:
-    """Return the encoded fields ``documents`` and ``files`` of a job, which all jobs of a run share, encoded once."""
+    """Return the encoded fields ``documents`` and ``files`` of a job, from a cache of the last ones.
+
+    All jobs of a run share these two, which are large.
+    """
     documents, files, texts = _last_manifest[0]
     if documents is not job.documents or files is not job.files:
         texts = {name: protocol.encode_value(getattr(job, name)) for name in ("documents", "files")}
@@ -165,7 +171,10 @@ def _manifest_texts(job: HostJob) -> Mapping[str, str]:
 
 
 def _digest(job: HostJob, key: bytes) -> str:
-    """Return the id of a job, equal for equal jobs, with keyed digests of secrets, which cannot be guessed from it."""
+    """Return the id of a job, by which a host that gets an equal job twice runs it once.
+
+    The id contains secrets as digests with ``key``, without which they cannot be guessed.
+    """
     from hashlib import blake2b, sha256  # only the controller needs it
 
     def digested(value: object) -> Any:

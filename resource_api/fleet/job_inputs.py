@@ -44,7 +44,7 @@ _LOCAL: Final = ("file", "directory")
 def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> list[Document]:
     """Return the files of a manifest in the order of assembly; a Python manifest is not executed.
 
-    ``open_code`` opens one in Python, if only trusted users can change it. Raise ``ManifestError``, ``UsageError``.
+    ``open_code`` opens a Python manifest, unless other users can change it. Raise ``ManifestError``, ``UsageError``.
     """
     # The data of a Python manifest is only ``INCLUDE``, which must be a literal.
     documents, problems = reading.load_documents(path, partial(literal_section, constant="INCLUDE"), open_code)
@@ -54,9 +54,10 @@ def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> 
 
 
 def declared_manifest(documents: Sequence[Document]) -> Manifest:
-    """Return the manifest of files, to check inputs by it: of files that only a condition includes just the inputs.
+    """Return the manifest whose declarations the controller needs to check the inputs of hosts.
 
-    The hosts judge conditions, by their facts. Raise ``ManifestError``.
+    A file that is included on a condition adds its inputs alone: each host decides the condition by its facts. Raise
+    ``ManifestError``.
     """
     manifest = reading.from_documents(documents)
     conditional = [assemble([document]).inputs for document in documents if document not in manifest.documents]
@@ -85,7 +86,10 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object], t
 
 
 def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) -> Iterator[str]:
-    """Yield existing paths that the assets and archives of a manifest, or in ``inputs``, may name; some twice."""
+    """Yield the existing paths that the assets and archives in a manifest and in ``inputs`` may name, to send them.
+
+    A path is yielded again for each pattern that matches it.
+    """
     for document in documents:
         if document.file.endswith(".py"):
             patterns = _patterns_in_calls(document.raw)
@@ -147,7 +151,7 @@ def _contents_at(path: str, trust: CodeTrust) -> Iterator[tuple[str, bytes]]:
             yield path, file.read(LARGEST + 1)
         return
     listing = list_directory(path, trust)
-    # The fields of each ``Member`` but its ``parts``, then its digest.
+    # The host needs the fields of each ``Member``, and its digest; the last field, ``parts``, follows from the name.
     yield f"{path}/", json.dumps([[*member[:-1], digest] for member, digest in listing]).encode()
     for member, _ in listing:
         if member.kind == "file":
@@ -212,7 +216,10 @@ class HostInputs:
         return inputs
 
     def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, object]:
-        """Return the inputs of one host, checked by the manifest, with secrets marked; add errors to ``problems``."""
+        """Return the inputs of one host, checked by the manifest, with secrets marked; add errors to ``problems``.
+
+        The values of its inventory override those of ``CommonInputs.weaker``, and ``stronger`` overrides both.
+        """
         weaker, stronger = self._common_inputs
         names = settings.inputs.keys() - stronger.keys()
         if self._manifest is not None:
@@ -250,7 +257,10 @@ class HostInputs:
 
 
 def _is_sensitive(declared: Input) -> bool:
-    """Return whether the value of an input is secret; also for a wrong data type, so that a mistake shows no secret."""
+    """Return whether the value of an input is secret, so that no inventory may contain it in clear.
+
+    An input with a wrong data type counts as secret: a mistake must not show a secret.
+    """
     try:
         return declared.sensitive or declared.ephemeral or datatypes.parse(declared.type).sensitive
     except (DataTypeError, ValueError):

@@ -171,7 +171,10 @@ def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> by
 
 
 def _revealed(value: object) -> object:
-    """Return a value in a form with equal ``repr`` for equal values: mappings sorted, secrets in clear but marked."""
+    """Return a value in a form whose ``repr`` is equal for equal values, for ``digest_of``.
+
+    Mappings are sorted, and secrets are in clear, but marked: a secret differs from the same text that is none.
+    """
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]
     if isinstance(value, (list, tuple)):

@@ -130,7 +130,10 @@ class HostGroup:
         self._addresses |= group._addresses
 
     def documents(self, host: str = "") -> list[dict[str, object]]:
-        """Return the stored documents as ``host`` has sent them, or for "" as the group's representative has."""
+        """Return the stored documents as ``host`` has sent them.
+
+        For "" they are those of the whole group: with ``${host.name}`` and ``${host.address}`` where hosts differ.
+        """
         source = self._representative
         if host and source is _PLACEHOLDER_HOST:
             source = Host(host, self._addresses.get(host, ""))
@@ -146,7 +149,7 @@ class _Groups:
 
     def __init__(self) -> None:
         """Start without hosts."""
-        #: The digest of a result → its group, and the digest without names.
+        #: The digest of a literal result → its group, and the digest of the result without the host's name.
         self._exact: dict[bytes, tuple[HostGroup, bytes]] = {}
         #: The digest without names → the result with placeholders, one value for all groups that differ by names.
         self._results: dict[bytes, _StoredResult] = {}
@@ -169,7 +172,8 @@ class _Groups:
     def groups(self) -> list[HostGroup]:
         """Return the groups in the order of their first hosts.
 
-        Hosts with literally equal results stay a group; single hosts are joined if they differ only by their names.
+        Hosts with literally equal results stay a group: what looks like a host's name in them may be a word. Single
+        hosts are joined if their results differ only by their names.
         """
         alike: dict[bytes, list[HostGroup]] = {}
         for exact, (group, nameless) in self._exact.items():
@@ -220,7 +224,7 @@ class _HostResult:
         self._counted = counted
         #: The levels of the lines of its log that are printed.
         self._levels = _LEVELS[_LEVELS.index(lowest) :]
-        #: The digests of all documents, literally and without the host's name and address.
+        #: The digests of all documents, by which hosts are grouped: literally, and without the host's name and address.
         self._exact, self._nameless = blake2b(digest_size=16), blake2b(digest_size=16)
         #: The stored documents as JSON with placeholders, the number of further ones, and the characters left.
         self.texts, self.more, self._room = list[str](), 0, _MAX_OF_HOST
@@ -266,7 +270,7 @@ class _HostResult:
         self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
 
     def _add_result(self, result: Mapping[str, object]) -> None:
-        """Take counts, exit code and changes from the only document of a command."""
+        """Take counts, exit code and changes from the document ``result``, the only one of commands such as ``run``."""
         if result.keys() == _PROGRAM_FIELDS:
             code = result["exit_code"]
             self.program_code = code if type(code) is int and 0 <= code <= _LARGEST_CODE else None
@@ -285,7 +289,7 @@ class _HostResult:
         # The answer of a command that reads is compared by its printed text: the rest may differ.
         if self._printed is not None and document["type"] == "result":
             literal = nameless = self._printed.find(text)
-            if text != exact:
+            if text != exact:  # the printed text has ``${host.name}``: the literal form has the host's own name again
                 name, address = _PLACEHOLDER_HOST[:2]
                 literal = nameless.replace(name, self._host.name).replace(address, self._host.address)
         for digest, form in ((self._exact, literal), (self._nameless, nameless)):
@@ -304,14 +308,17 @@ class _HostResult:
         return exact, _text(map_leaves(value, lambda leaf: self._hidden(leaf) if type(leaf) is str else leaf))
 
     def _hidden(self, text: str) -> str:
-        """Return a text with placeholders for the host's name and address."""
-        # No pattern is compiled for each host: that would take half of the time of a run of many.
+        """Return a text with placeholders for the host's name and address, to compare it with those of other hosts."""
+        # Without a regular expression: to compile one for each host would take half of the time of a large run.
         for own, mark in self._marks:
             text = _replaced(text, own, mark)
         return text
 
     def report(self, end: Mapping[str, object], seconds: float, batch: int) -> HostReport:
-        """Return the report after the last event, ``end``; the exit code of a program of ``run`` precedes the job's."""
+        """Return the report of the host after its last event, ``end``.
+
+        After the command ``run``, its exit code is that of the program that the host has run, not of the job.
+        """
         code = end.get("code")
         code = code if type(code) is int else None
         status, error = self._outcome(str(end.get("status")), code, str(end.get("error") or ""))
@@ -321,7 +328,10 @@ class _HostResult:
         return HostReport(self._host.name, status, self.summary, error=error, code=code, seconds=seconds, batch=batch)
 
     def _outcome(self, ended: str, code: int | None, error: str) -> tuple[str, str]:
-        """Return the host's status and error in the report, by the status of its end, after ``ENDED`` by ``code``."""
+        """Return the status of the host in the report, such as "changed" or "failed", and its error message or "".
+
+        ``ended``: the status of its last event. After ``ENDED`` the exit code of the job decides.
+        """
         if ended == UNREACHABLE:
             return "unreachable", f"unreachable: {error}"
         if ended == REFUSED:
@@ -448,7 +458,7 @@ class Merge:
         When the memory for texts is full, all further hosts are one group without a text, with the key b"".
         """
         exact_key, key = (blake2b(form.encode(errors="surrogatepass")).digest() for form in (exact, text))
-        if not self._outputs.has(key):
+        if not self._outputs.has(key):  # otherwise the text is stored already
             if len(text) > self._room:
                 exact_key = key = b""
                 text = ""
@@ -495,9 +505,10 @@ def _replaced(text: str, name: str, mark: str) -> str:
 
 
 def _continues_before(text: str, index: int) -> bool:
-    r"""Whether the name at ``index`` is the end of a longer one, as in ``db.web1``, or of an escape: ``n1`` in ``\n1``.
+    r"""Whether the name at ``index`` continues a longer name, and so is no name of a host: ``web1`` in ``db.web1``.
 
-    Behind a whole escape, as ``web1`` in ``\nweb1``, it is a name.
+    The same holds for a name whose first letter belongs to an escape, ``n1`` in ``\n1``. A name after a whole escape,
+    ``web1`` in ``\nweb1``, continues nothing.
     """
     preceding = text[index - 1 : index]
     return text[index - 2 : index] not in _LINE_ENDS and (_is_part(preceding) or preceding in {".", "\\"})
@@ -509,7 +520,10 @@ def _is_part(character: str) -> bool:
 
 
 def _comparable(result: object) -> object:
-    """Return a command's only document; of a plan without the parts that are not printed and differ by host."""
+    """Return a command's only document in the form by which hosts are grouped.
+
+    A plan, recognized by its ``steps``, is without the parts that differ by host and are not printed.
+    """
     if not isinstance(result, dict) or not isinstance(result.get("steps"), list):
         return result
     steps = [step for step in result["steps"] if not isinstance(step, dict) or acts(step)]

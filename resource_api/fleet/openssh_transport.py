@@ -66,8 +66,8 @@ _VAGUE_LINES: Final = re.compile(
     r"Host key verification failed\.|stdio forwarding failed|kex_exchange_identification: .*"
     r"|Connection (closed|reset) by UNKNOWN port \d+"
 )
-#: The reason why a key was not used, printed before the refusal.
 _CHANGED_KEY: Final = re.compile(r"Host key for ([^\s']+) has changed ")
+#: The reason why a key of the user was not used, printed before the refusal.
 _KEY_TROUBLE: Final = re.compile(r"(sign_and_send_pubkey|Load key|no such identity).*")
 #: Errors after which another attempt may succeed.
 _TRANSIENT: Final = re.compile(
@@ -102,7 +102,10 @@ class OpensshTransport:
         process_tree.prepare()
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> OpensshProcess:
-        """Connect to a host and start a command, with ``terminal`` on one in raw mode. Raise ``HostUnreachable``."""
+        """Connect to a host and start a command. Raise ``HostUnreachable``.
+
+        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
+        """
         with errors_as(unreachable, CommandError, "transport: ssh needs the program ssh of OpenSSH here: "):
             program = locate("ssh")
         arguments = [program, *_arguments(host, terminal=terminal), f"{_RAW if terminal else ''}{command}"]
@@ -208,7 +211,8 @@ class OpensshProcess(transport.RemoteProcess):
     ) -> None:
         """Wrap a process of ``ssh``; ``child`` has its pipes and exit code, ``process`` waits for it.
 
-        ``on_close`` waits for the end of a killed one. ``terminal``: the program on the host has one.
+        ``on_close`` is called by ``close``, to wait for the killed process. ``terminal``: the program on the host runs
+        on a terminal.
         """
         self._child = child
         self._process = process
@@ -319,7 +323,10 @@ def _arguments(host: Host, *, terminal: bool) -> list[str]:
 
 
 def _via(host: Host) -> str:
-    """Return the jump hosts for the option ``-J``, with the addresses of those in the inventory."""
+    """Return the jump hosts for the option ``-J``: ``ops@10.0.0.1:2222,gate``.
+
+    Jump hosts in the inventory have their addresses, since ssh does not know the names of the inventory.
+    """
     if not host.jump_hosts:
         return host.via or ""
     hops = list[str]()
@@ -332,7 +339,10 @@ def _via(host: Host) -> str:
 
 
 def _unreachable_error(host: Host, output: str) -> HostUnreachable:
-    """Return the error for the output of an ``ssh`` that did not connect: its most precise line, and a remedy."""
+    """Return the error for the output of an ``ssh`` that did not connect, with the reason and a remedy.
+
+    The reason is the last line that is not one of ``_VAGUE_LINES``, with an earlier line about a key that was not used.
+    """
     lines = filled_lines(output)
     meaningful = [line for line in lines if not _VAGUE_LINES.fullmatch(line)] or lines
     last = meaningful[-1] if meaningful else "ssh has ended and said nothing"

@@ -148,7 +148,10 @@ class Launch:
         return "exec " + shlex.join([*self._prefix(), "sh", "-c", _DECODE, "sh", *words])
 
     def _prefix(self) -> Sequence[str]:
-        """Return the words of sudo or doas before the shell, which fail if they need a password and have none."""
+        """Return the words of sudo or doas that the command line begins with, such as ``doas -n --``.
+
+        Without a password, ``-n`` lets them fail instead of asking for one.
+        """
         if self._become == "sudo":
             questions = ("-n",) if self._password is None else ("-S", "-p", self._prompt)
             return ("sudo", "-H", *questions, "--")
@@ -157,11 +160,11 @@ class Launch:
         return ()
 
     def receive(self, data: bytes) -> None:
-        """Process bytes from standard output; those after the first frame are ignored.
+        """Process bytes from standard output, until the first frame shows that the first program runs.
 
-        The login's output comes first, then a prompt of ``doas``, the marks of ``_SCRIPT`` if the host has no
-        interpreter (``runtime``, answered with a runtime's digest; ``need`` or ``have``, answered with the archive or
-        nothing), and the first frame. A terminal mixes standard error into it.
+        The output of the login comes first, then perhaps a prompt of ``doas``. A host without Python sends two marks of
+        ``_SCRIPT``: ``runtime``, answered with a digest, and ``need`` or ``have``, answered with the archive or
+        nothing. On a terminal, standard error arrives here too.
         """
         if self._began:
             return
@@ -179,7 +182,10 @@ class Launch:
         del self._buffer[:-_TAIL]
 
     def _answer_mark(self) -> None:
-        """Answer a mark of the launch script in the buffer; the first frame ends the launch."""
+        """Answer a mark of the launch script in the buffer, or end the launch at the first frame.
+
+        ``runtime`` is answered with the digest of a runtime, ``need`` with its archive.
+        """
         if match := _RUNTIME.search(self._buffer):
             self._offer_runtime(match, _PYTHON.findall(self._buffer))
             self._buffer.clear()
@@ -210,8 +216,7 @@ class Launch:
     def reason(self, code: int | None) -> str:
         """Return the reason why the stream ended before the job did; ``code``: the exit code, None after a signal.
 
-        It is the last line of standard error, but for sudo's and doas's messages about passwords, which have a remedy
-        of ours.
+        The reason is the last line of standard error. A message of sudo or doas about the password is replaced by ours.
         """
         if self.problem:
             return self.problem
@@ -228,7 +233,10 @@ class Launch:
         return f"the program there {result}{self.printed()}"
 
     def printed(self) -> str:
-        """Return a host's last lines, perhaps the error of its login, for a message, if no program of ours answered."""
+        """Return the last lines that a host printed, as the end of an error message, or "".
+
+        They may be the error of its login, so they matter only if no program of ours has answered.
+        """
         lines = filled_lines(self._printed.decode("utf-8", "replace"))
         if self.answered or self.terminal or not lines:
             return ""

@@ -329,6 +329,7 @@ class FleetRun:
         if self._clock() - self._recorded >= _TICK:
             self._write_record()
         now = self._clock()
+        # Running hosts are in the order of their starts.
         slowest = {name: now - host.started for name, host in islice(self._running.items(), _NAMED)}
         self._observer.running(self._progress.started, self._progress.ended, self._progress.failed, slowest)
 
@@ -403,13 +404,20 @@ class FleetRun:
         return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes, last)
 
     def _write_record(self) -> None:
-        """Record started hosts and reports; ``--rerun`` repeats those that a kill loses, which does no harm."""
+        """Record started hosts and reports in the ledger, for ``--rerun``.
+
+        A kill of this process loses those that are not recorded yet. ``--rerun`` repeats these hosts, which does no
+        harm.
+        """
         if self._ledger is not None and (self._started or self._reports):
             self._ledger.note(self._run_id, self._started, self._reports)
         self._started, self._reports, self._recorded = [], [], self._clock()
 
     def _handle_interrupt(self) -> None:
-        """Carry out the user's next interrupt in this thread: the signal handler only counts them."""
+        """Carry out the user's next interrupt: stop the run, then end the running hosts, then abandon them.
+
+        The signal handler has only counted the interrupts.
+        """
         self._handled += 1
         if self._handled == _STOP:
             self._progress = self._progress._replace(halted="interrupted")
@@ -430,7 +438,7 @@ class FleetRun:
                 self._late[name] = clock + GRACE
                 self._connections.interrupt(name)
             elif clock >= self._late[name]:
-                self._late[name] = clock + GRACE  # its end arrives as an event
+                self._late[name] = clock + GRACE  # not again at the next check: its end arrives as an event
                 self._connections.abandon(name)
 
     def _finish(self, error: str) -> None:

@@ -132,7 +132,7 @@ def _read(file: Path) -> PythonRuntime:
         first, second = map(int, fields["libc_version"].split("."))
         platform = HostPlatform(str(fields["machine"]), str(fields["libc"]), (first, second))
         runtime = PythonRuntime(str(fields["digest"]), str(fields["python"]), platform, int(fields["size"]))
-        _version(runtime.python)
+        _version(runtime.python)  # raises for an invalid one
     except OSError as error:
         raise ResourceError(f"{file}: {error.strerror}") from error
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -162,8 +162,8 @@ def _members(file: BinaryIO) -> Iterator[Member]:
 def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
     """Return Python's version, the parent directory of ``bin`` in the archive, and the platform for which it is built.
 
-    These come from the files, not from the archive's name. Raise ``UsageError`` for an archive that is damaged, has no
-    Python, or an older one than hosts need.
+    These come from the files, not from the archive's name; the glibc is the newest one that a file in it needs. Raise
+    ``UsageError`` for an archive that is damaged, has no Python, or an older one than hosts need.
     """
     top, python, header, glibc = None, "", b"", [0]
     try:
@@ -185,7 +185,10 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
 
 
 def _program(member: Member) -> bytes:
-    """Return the content of a program or library, or b"" for another member of an archive."""
+    """Return the content of a program or library, in which ``_inspect`` finds the glibc that it needs, or b"".
+
+    Other members of an archive need no glibc.
+    """
     # The C library names the versions that it provides, not one that it needs.
     if member.kind != "file" or _LIBC.fullmatch(member.name):
         return b""

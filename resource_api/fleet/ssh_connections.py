@@ -88,7 +88,10 @@ class SshConnections:
         self._loop.call_soon_threadsafe(self._begin, host, job)
 
     def next_event(self, seconds: float | None) -> HostEvent | None:
-        """Return the next event of any host, or None after a timeout in seconds (None: no timeout)."""
+        """Return the next event of any host, or None after a timeout in seconds (None: no timeout).
+
+        A host with too many events that were not taken is not read on, so each taken event releases its bytes.
+        """
         with self._arrived:
             if self._open:  # otherwise no event can come
                 self._arrived.wait_for(lambda: self._events, seconds)
@@ -151,7 +154,7 @@ class SshConnections:
                 stream.drained.set()
 
     def _put(self, events: Sequence[HostEvent], size: int = 0) -> None:
-        """Pass events to the caller's thread; the last one has the size of all, to be released with it."""
+        """Pass events to the caller's thread; ``size``: their bytes, which are buffered until it takes the last one."""
         if events:
             with self._arrived:
                 self._events.extend((event, 0) for event in events[:-1])
@@ -178,11 +181,12 @@ class SshConnections:
             return reason(failure)
 
     def _end(self, host: str, stream: _HostStream, task: asyncio.Task[str]) -> None:
-        """Pass on the end of a host whose task is done, and forget the host; a cancelled task has no result."""
+        """Pass on the end of a host whose task is done, and forget the host."""
         del self._tasks[host], self._streams[host]
-        self._put(stream.channel.close("the connection was closed from here" if task.cancelled() else task.result()))
+        error = "the connection was closed from here" if task.cancelled() else task.result()
+        self._put(stream.channel.close(error))
         self._finished += 1
-        if self._finished % _COLLECT == 0:
+        if self._finished % _COLLECT == 0:  # closed connections would use much memory until Python's own collection
             gc.collect()
 
     async def _connect(self, host: Host, stream: _HostStream) -> str:
@@ -220,7 +224,8 @@ class SshConnections:
     ) -> str:
         """Relay and answer the host's output until its end; return the error, or "". Raise ``ConnectionLost``.
 
-        ``limit`` is lifted when a program there has answered: from then on the host's own time limits count.
+        ``limit``, the time limit of the connection, is lifted when our program on the host has answered: a job may take
+        longer.
         """
         channel = stream.channel
         while not launch.problem:
@@ -314,7 +319,10 @@ def _read_password(source: ValueSource) -> str:
 
 
 def connection_limit(connections: int, transports: Collection[str]) -> int:
-    """Raise the limit of open files, and return the number of ``connections`` that it allows at once."""
+    """Raise the limit of open files, and return the number of ``connections`` that it allows at once.
+
+    A connection by the program ``ssh``, one of the ``transports``, takes more descriptors than one by the library.
+    """
     if PROGRAM not in transports:
         return transport.descriptor_limit(connections)
     return transport.descriptor_limit(connections, descriptors=openssh_transport.DESCRIPTORS)

@@ -124,7 +124,10 @@ class JumpPace:
 
 
 def unreachable(text: str, *, transient: bool = False) -> HostUnreachable:
-    """Return the error for an unreachable host, escaped and cut; ``transient``: another attempt may succeed."""
+    """Return the error for an unreachable host; ``transient``: another attempt may succeed.
+
+    The text is escaped and cut, because the untrusted host may have sent a part of it.
+    """
     error = HostUnreachable(escape(text)[:_MAX_TEXT])
     error.transient = transient
     return error

@@ -37,9 +37,10 @@ def call_arguments(method: str, context: Context, arguments: Sequence[Any], call
 
 
 def takes(function: Any, keyword: str, position: int = 99) -> bool:
-    """Return whether a parameter can be passed by keyword or at a position; true for callables without Python code.
+    """Return whether ``function`` takes an argument by the name ``keyword``, or at ``position``.
 
-    Optional parameters of a provider's methods are passed only to those that declare them.
+    The runtime passes an optional argument only to the methods of providers that declare a parameter for it. A callable
+    without Python code counts as one that takes it.
     """
     code = getattr(function, "__code__", None)
     if code is None:
@@ -204,7 +205,10 @@ def _missing(method: str) -> str:
 
 
 def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:
-    """Return the rows of ``get`` as dictionaries, new as the provider may change its own. Raise ``ProviderError``."""
+    """Return the rows that ``get`` returned as new dictionaries: the provider may change its own ones later.
+
+    Raise ``ProviderError`` for an answer of another form.
+    """
     if answer is None or isinstance(answer, (str, bytes, MappingABC)) or not hasattr(answer, "__iter__"):
         kind = type(answer).__name__
         msg = f"{definition.name}: get must return the resources as a list or another iterable, not {kind}"
@@ -224,9 +228,10 @@ def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:
 
 
 def named_answers(subject: str, kind: type[T], answer: Any, names: Collection[Name]) -> Iterator[tuple[Name, T]]:
-    """Yield the pairs of one of the ``names`` and a value of ``kind`` that a method returned; None has none.
+    """Check the answer of ``preflight`` or ``side_effects``, pairs of a name and a value of ``kind``, and yield them.
 
-    Raise ``ProviderError``, about ``subject``, for an answer of another form, and for another name.
+    None is an answer without pairs. Raise ``ProviderError``, whose message begins with ``subject``, for an answer of
+    another form, and for a name that is not among ``names``.
     """
     if answer is None:
         return

@@ -115,7 +115,10 @@ class Command:
         self.provider: object = None
 
     def __get__(self, instance: object, owner: type | None = None) -> Self:
-        """Return a copy bound to the provider for ``self.gpg``, so that noop holds in the provider's threads too."""
+        """Return a copy bound to the provider for ``self.gpg``.
+
+        By the provider, a thread that it has started finds the context of its call, and in it whether noop holds.
+        """
         bound = copy.copy(self)
         bound.provider = instance
         return bound
@@ -154,8 +157,8 @@ class Command:
         """Yield stdout by line, without line ends, in constant memory; the program starts with the first line.
 
         Raise ``CommandError`` at the end for any exit code but 0, and for a line over 16 MiB.
-        Closing the iterator early stops the program. One that is discarded before its first line has run nothing:
-        that is an error of the resources whose logging context is open, otherwise of the provider's call.
+        Closing the iterator early stops the program. An iterator that is discarded before its first line has run
+        nothing: that is an error of the resources whose logging context is open, otherwise of the provider's call.
         """
         run = self._prepare(arguments, **options)
         lines = iter(()) if self._skip(run) else run.lines()
@@ -250,15 +253,16 @@ def _invocation(
 ) -> Invocation:
     """Return the invocation of a run; ``variables`` override the user's. Raise ``CommandError`` for wrong values.
 
-    ``name`` is the program, for messages; its path is found when it is started. Only a user other than the caller needs
-    a change of identity.
+    ``name``: the program, for messages. The invocation has no path yet, as the program is located when it is started;
+    and it has an identity only if ``user`` is not the user of this process.
     """
     argv = tuple(program_checks.argument(name, value) for value in arguments)
     account = None if user is None else _account(name, user)
     environment = program_checks.environment(name, {**(account.variables if account else {}), **variables})
-    directory, another = "/" if cwd is None else os.fspath(cwd), None if account is None or account.is_own else account
+    directory = "/" if cwd is None else os.fspath(cwd)
+    identity = None if account is None or account.is_own else account
     content = program_checks.stdin(name, stdin)
-    return processes.Invocation("", argv, environment, cwd=directory, input=content, identity=another)
+    return processes.Invocation("", argv, environment, cwd=directory, input=content, identity=identity)
 
 
 def _account(name: str, user: str) -> child.Identity:
@@ -376,7 +380,7 @@ class ProgramRun:
                 self.context.note(level, message, command=self.command_line, **fields)
 
     def _log_output(self, level: str, lines: list[str]) -> None:
-        """Log lines of the program's output; if not shown, keep the last one for the progress of the call."""
+        """Log lines of the program's output; if the log does not show them, the progress display shows the last one."""
         if self.context is not None and lines:
             self.context.last_printed = "" if self.context.enabled(level) else lines[-1]
             for line in lines:
@@ -421,7 +425,10 @@ class ProgramRun:
         self.fail(f"was not started{self._as_user}: {error.strerror}")
 
     def _timer(self) -> Callable[[], float]:
-        """Return a function for the seconds left to program and resource; it raises ``CommandError`` without any."""
+        """Return a function that returns the seconds left to the program, or raises ``CommandError`` if none are left.
+
+        The time of the resource, if it ends earlier, limits its programs too.
+        """
         context, seconds, limit = self.context, self._seconds, ""
         start = time.monotonic()
         if context is not None and context.deadline is not None and context.deadline - start < seconds:

@@ -34,11 +34,11 @@ _CHUNK: Final = 1 << 16
 
 
 def compute(what: str, function: Callable[[], Value], *, seconds: float | None = None) -> Value:
-    """Return ``function()``, computed in a process of its own: for untrusted data, on which it may never end.
+    """Return ``function()``, computed in a process of its own, because with untrusted data it may never end.
 
-    It must change nothing, and its result is copied. The first argument names it in errors. It ends after ``seconds``
-    (None: 30), with the time limit of the resource, and at the first interrupt, as nothing has been changed by it.
-    Raise ``ResourceError`` then, and the exceptions of ``function``.
+    The function must change nothing, and its result is copied. ``what`` names the computation in errors. It is ended
+    after ``seconds`` (None: 30), with the time limit of the resource, and at the first interrupt. Raise
+    ``ResourceError`` then, and the exceptions of ``function``.
     """
     context = current.get()
     until = time.monotonic() + (LIMIT if seconds is None else seconds)

@@ -150,7 +150,10 @@ class RunContext:
             self.on_cancel()
 
     def pause(self, seconds: float) -> bool:
-        """Wait while other threads of the run go on; return False as soon as the run is interrupted."""
+        """Wait before an operation is repeated; return False as soon as the run is interrupted.
+
+        Other threads of the run go on meanwhile.
+        """
         until = time.monotonic() + seconds
         with self.provider_call():
             while not self.cancelled and (remaining := until - time.monotonic()) > 0:
@@ -164,9 +167,9 @@ class RunContext:
             self.threads.start_grace_period()
 
     def log_traceback(self, error: BaseException, subject: str) -> None:
-        """Log where an exception of a provider comes from, at the level debug; not for errors of ours.
+        """Log the traceback of a provider's exception at the level debug, so that its author finds the place.
 
-        Only frames from its own code inwards are shown.
+        It begins at the first frame in the provider's code. Errors of our own classes have a message that is enough.
         """
         if isinstance(error, ResourceAPIError) or not self.log.enabled("debug"):
             return
@@ -282,9 +285,10 @@ class Context:
                 raise ProviderError(msg)
 
     def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
-        """Return the error by which a logging context fails, or None, and forget the mistakes in it.
+        """Return the error by which a logging context fails at its end, or None, and forget the mistakes in it.
 
-        It is ``error``, or else the provider's first mistake in the block, after the ``earlier`` ones.
+        ``error``: the exception that ended the block, or None: then the provider's first mistake in it counts.
+        ``earlier``: the number of mistakes that were made before the block.
         """
         if error is not None:
             self._has_failed = True
@@ -513,7 +517,10 @@ class Context:
             self.outcomes.log_status([name], word, word.capitalize())
 
     def _require_changing(self) -> None:
-        """Raise ``ProviderError`` in a call that only reads, in which changes cannot be reported."""
+        """Raise ``ProviderError`` in a call that only reads, in which changes cannot be reported.
+
+        An answering call, such as ``preflight``, does not even report failures.
+        """
         if self.reading:
             how = "only context.failed(name, message=...) reports on a resource"
             if self._answering:
@@ -540,7 +547,10 @@ class Context:
         self._close_plain()
 
     def _close_plain(self) -> None:
-        """Close the logging contexts without ``with`` whose resources all have a status: their work has ended."""
+        """Close the logging contexts that were opened without ``with``, once all their resources have a status.
+
+        A status means that the work on the resource has ended.
+        """
         for opened in [opened for opened in self.open_contexts if not opened.is_block]:
             if not self.outcomes.without_status(opened.names):
                 self.open_contexts.remove(opened)
@@ -555,7 +565,11 @@ class Context:
         return self.open_contexts[-1].names if self.open_contexts else ()
 
     def _log(self, level: str, titles: object, message: str | None) -> None:
-        """Log ``message`` about ``titles``, or if None, ``titles`` about the resources of the open logging context."""
+        """Log ``message`` about the resources ``titles``.
+
+        Authors may also pass the message alone: then it is in ``titles``, ``message`` is None, and it is about the
+        resources of the open logging context.
+        """
         self.wrote_output = self.wrote_output or level not in {"debug", "info"}
         if message is not None:
             names = self.outcomes.names(titles)
@@ -596,7 +610,8 @@ class LoggingContext:
     def opened(self) -> Self:
         """Log that the work on the resources begins, and become the innermost open logging context.
 
-        Raise ``ProviderError`` if anything was logged for one of them before.
+        Raise ``ProviderError`` if anything was logged for one of the resources before, other than in a logging context
+        around this one.
         """
         around = self._context.open_contexts
         self._outcomes.open_context(self.names, {name for opened in around for name in opened.names})

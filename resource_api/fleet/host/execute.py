@@ -165,7 +165,10 @@ class HostRun:
         self.send_masked(self.log.mask.document(document))
 
     def send_masked(self, document: Mapping[str, object]) -> None:
-        """Send a document with masked secrets; keep one of ``_REPORTED`` for the journal, to send it again."""
+        """Send a document in which secrets are masked already, and keep it if the job's report contains its type.
+
+        The journal stores the report, to send it again if the same job is delivered twice.
+        """
         if document["type"] in _REPORTED:
             self.report_documents.append(document)
         if document["type"] == "result":
@@ -174,7 +177,10 @@ class HostRun:
             self._sender.event(document)
 
     def result(self, value: object, *, reveal: bool = False) -> None:
-        """Send the document of a command that only reads; ``reveal``: with secrets in clear, which are never kept."""
+        """Send the document of a command, such as a plan or the resources that it has read.
+
+        ``reveal``: it contains secrets in clear, so it is not kept for the journal.
+        """
         document = documents.line("result", {"document": value})
         if reveal:
             self._sender.result(document)
@@ -191,9 +197,9 @@ class HostRun:
         return resource_selection.find_type(self.runtime, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the configured provider in the job's options, or None. Raise ``UsageError``, also for ``--config``.
+        """Return the configured provider in the job's options for a type, or None. Raise ``UsageError``.
 
-        Its values may be secret, and reach hosts in manifests alone.
+        The values of ``--config`` may be secret, and hosts get secrets in manifests alone: the option is an error here.
         """
         if self.options.get("config"):
             msg = (
@@ -205,7 +211,10 @@ class HostRun:
         return self.runtime.select(definition.name, provider=provider, manifest=manifest, inputs=self.inputs or None)
 
     def secret(self, attribute: str, text: str) -> NoReturn:
-        """Raise ``UsageError`` without ``text``, a secret on the command line: hosts get secrets in manifests alone."""
+        """Refuse the value of a sensitive attribute on the command line: hosts get secrets in manifests alone.
+
+        Raise ``UsageError``, whose message does not contain ``text``, the secret.
+        """
         del text
         msg = f"{attribute} is sensitive and cannot be given to other hosts like this; make it an input of a manifest"
         raise UsageError(msg)
@@ -227,7 +236,7 @@ class HostRun:
         store = self.runtime.store
         if not isinstance(store, SqliteStore):
             return None
-        # A saved plan has the names of its project and stack.
+        # The names of project and stack: from the saved plan, the options or the manifest.
         names = options.get("saved_plan") or options
         project = names.get("project") or project_name(self.manifest)
         return Journal(store.path, StackName(project, names.get("stack") or "default").checked())
@@ -238,7 +247,10 @@ class HostRun:
         self.log.show("notice", context.type.name if context else "", text)
 
     def _on_event(self, event: Event) -> None:
-        """Send an event of the run; from the first step on the host may have been changed."""
+        """Send an event of the run, and record that the host may have been changed from the first step on.
+
+        An error after that is no refusal.
+        """
         self.began = self.began or isinstance(event, StepStart)
         if (document := documents.event_line(event)) is not None:
             self.emit(document)
@@ -286,7 +298,10 @@ def _check_plan(plan: Plan) -> None:
 
 
 def _apply(run: HostRun) -> int:
-    """Apply the manifest, or the saved plan in the job's options, and return the exit code."""
+    """Apply the manifest, or the saved plan in the job's options, and return the exit code.
+
+    A plan that this host cannot carry out ends the run before its first change.
+    """
     if (document := run.options.get("saved_plan")) is not None:
         plan = saved_plan.SavedPlan(document, str(run.options["file"]), run.runtime.key, run.name)
         return run.report(run.runtime.apply_saved(plan, run.selected(*EXECUTION), _check_plan))
@@ -322,7 +337,7 @@ def _plan(run: HostRun) -> int:
 
 
 def _refresh(run: HostRun) -> int:
-    """Read all recorded resources again, record them unless the job has ``noop``, and send the document."""
+    """Read all recorded resources again, record their values unless the job has ``noop``, and send the differences."""
     run.began = not run.options.get("noop")
     run.result(state_refresh.document(run))
     return 0
@@ -345,7 +360,10 @@ def _read(run: HostRun) -> int:
 
 
 def _resource(run: HostRun) -> int:
-    """Send the resources that a name and filters select; change one where the job has changes."""
+    """Carry out the command ``resource``: send the resources that a name and filters select.
+
+    Where the job has changes, the one resource is changed before it is sent.
+    """
     resources = resource_selection.find_resources(run)
     if resources.listed is not None:  # None after a failed change, whose events were sent
         run.result(resource_selection.documents(resources.listed))
@@ -354,7 +372,7 @@ def _resource(run: HostRun) -> int:
 
 def _run(run: HostRun) -> int:
     """Run the program of the job; nothing is recorded, and no lock is held."""
-    run.began = True
+    run.began = True  # nothing is known of the program: an error after its start is no refusal
     result = _run_program(run.options["words"], lambda: run.interrupts.came)
     run.result(result)
     return 1 if result["exit_code"] else 0
@@ -365,6 +383,7 @@ def _run_program(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[
 
     A single word is a line for ``sh``. The variables are those of the login. Raise ``InterruptedError``.
     """
+    # Several words are a program and its arguments, which ``sh`` must not interpret.
     arguments = ("-c", *words) if len(words) == 1 else ("-c", 'exec "$@"', "sh", *words)
 
     def timeout() -> float:
@@ -424,7 +443,7 @@ class Sender:
     def __init__(self, descriptor: int) -> None:
         """Send to the controller through the pipe that has the ``descriptor``."""
         self._descriptor = descriptor
-        #: Of one thread; a signal handler in this thread may take it again.
+        #: Held by the thread that writes; a signal handler in the same thread may take it again.
         self._lock = threading.RLock()
         #: The frames to write. While one is written, a signal handler only adds its own.
         self._unsent: deque[bytes] = deque()
@@ -554,7 +573,10 @@ def _recovery_options(job: HostJob) -> str:
 
 
 def hello(cache: str) -> dict[str, object]:
-    """Return the first document of a host: its Python, this package's version, the user and the free space."""
+    """Return the first document of a host, for the records of the controller.
+
+    It contains the version of Python and of this package, the user's number and the free space of ``cache``.
+    """
     free = os.statvfs(cache)
     fields = {"python": ".".join(map(str, sys.version_info[:3])), "version": __version__, "uid": os.geteuid()}
     return documents.line("hello", {**fields, "free_bytes": free.f_bavail * free.f_frsize})

@@ -79,22 +79,23 @@ class Journal:
     def begin(self, job: HostJob) -> JobReport | None:
         """Return the report of a finished job, to send it again; otherwise record the job as the newest.
 
-        Raise ``Superseded`` for a job older than the newest, and for another one of the same run; ``StateError``.
+        Raise ``Superseded`` for a job that is older than the newest one, and for another job of the newest one's run;
+        ``StateError``.
         """
         newest = self._read() or {"id": "", "generation": 0, "report": None}
-        number, earlier = newest["generation"], newest.get("earlier", [])
+        generation, earlier = newest["generation"], newest.get("earlier", [])
         if newest["id"] != job.id:
             if job.id in earlier:
                 raise Superseded(_superseded(newest))
             if newest.get("run") == job.run:
                 msg = "another job of this run was given to this host, as where two names select it; nothing was done"
                 raise Superseded(msg)
-            number, earlier = number + 1, [newest["id"], *earlier][:_EARLIER]
+            generation, earlier = generation + 1, [newest["id"], *earlier][:_EARLIER]
         elif newest["report"] is not None:
             return JobReport(*newest["report"])
         # The same job without a report was interrupted: it runs again.
-        fields = {"id": job.id, "generation": number, "run": job.run, "operator": job.operator, "started": time.time()}
-        self._entry = {**fields, "earlier": earlier}
+        fields = {"id": job.id, "generation": generation, "run": job.run, "operator": job.operator}
+        self._entry = {**fields, "started": time.time(), "earlier": earlier}
         self._write(None)
         return None
 
