@@ -164,7 +164,10 @@ class CallOutcomes(dict["Name", Outcome]):
         self.log_change([name for name in names if name in confirmed], text, status="success")
 
     def _log_failure(self, names: Sequence[Name], text: object) -> None:
-        """Write the line of a failure with its positions, or hold it back behind the lines that wait already."""
+        """Write the line of a failure with the positions of the declarations.
+
+        Where lines of success wait for their verification, it is held back behind them, so that the order stays.
+        """
         line = f"{self._with_path(names, text)}{self._positions(names)}"
         if self.held:
             self.held.append(lambda _confirmed: self.log("err", names, line, status="failed"))
@@ -176,7 +179,10 @@ class CallOutcomes(dict["Name", Outcome]):
         return with_path(f"{reason}", self.subject(names[0]).title, names[0]) if len(names) == 1 else f"{reason}"
 
     def _positions(self, names: Sequence[Name]) -> str:
-        """Return the end of a message: at most three declarations of names, `` (site.yaml:14)``; "" if unknown."""
+        """Return the end of a message with the positions of the declarations, `` (site.yaml:14)``, or "" if unknown.
+
+        For several names it has at most three positions; for one name also the element of ``for_each``.
+        """
         subjects = map(self.subject, names[: _MOST + 1])
         declarations = [subject.declaration for subject in subjects if subject.declaration is not None]
         if len(names) == len(declarations) == 1:
@@ -224,10 +230,9 @@ class CallOutcomes(dict["Name", Outcome]):
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:
-        """Mention the names of a new logging context, before anything else is logged for them.
+        """Mention the names of a new logging context. Raise ``ProviderError`` for a name that was logged about before.
 
-        Raise ``ProviderError`` otherwise, unless a context of the names ``enclosing`` is open, with lines about them
-        too.
+        ``enclosing``: the names of the logging contexts around the new one, which may have logged about them.
         """
         for name in names:
             outcome = self.get(name)

@@ -80,12 +80,12 @@ class DerivedValues:
 
     def __init__(self) -> None:
         """Begin without results of earlier runs."""
-        #: Digest → result of earlier runs, as JSON; then the files of the code that has computed these.
+        #: Digest → result of an earlier run, as JSON; and the files of the code that has computed these results.
         self._earlier: Mapping[str, str] = {}
         self._earlier_code: Sequence[str] = ()
-        #: The values used by this run, as JSON.
+        #: Digest → result that this run has used, as JSON: these are kept for later runs.
         self.used: dict[str, str] = {}
-        #: The files of code that these come from if an earlier run has computed any, as this one may not load them.
+        #: The earlier run's files of code, if this run has used one of its results: it may load none of them itself.
         self.code: Sequence[str] = ()
 
     def continue_from(self, earlier: Mapping[str, str], code: Sequence[str]) -> None:

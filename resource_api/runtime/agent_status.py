@@ -50,7 +50,10 @@ def status(directory: str, wall: float) -> dict[str, Any]:
 
 
 def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> Health:
-    """Return the health of an agent from its last run and its pause; ``wall``: the time in seconds since 1970."""
+    """Return the health of an agent from its last run and its pause; ``wall``: the time in seconds since 1970.
+
+    A paused or stale agent has the exit code ``UNKNOWN``. Otherwise the codes of drift and failures are added.
+    """
     if run is None:
         return Health(UNKNOWN, ("it has not run yet",))
     unknown = []
@@ -62,7 +65,8 @@ def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> He
     elif age < -longest:  # an agent that runs records its next run soon
         unknown.append("it may be stale: by the clock, which was set back, its last run is in the future")
     drift, failure = _drift_sentence(run), _failure_sentence(run)
-    code = UNKNOWN if unknown else (DRIFT if drift else GOOD) + (FAILING if run["problem"] or failure else GOOD)
+    known_code = (DRIFT if drift else GOOD) + (FAILING if run["problem"] or failure else GOOD)
+    code = UNKNOWN if unknown else known_code
     return Health(code, tuple(dict.fromkeys(filter(None, (*unknown, run["problem"], failure, drift)))))
 
 

@@ -72,10 +72,11 @@ def validate(call: Call) -> dict[str, Any]:
 
 
 def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, object], text: str) -> Any:
-    """Return the value of ``text`` in a manifest: an expression, with or without ``${`` and ``}``, or text with them.
+    """Return the value that ``text`` has in a manifest, for ``eval``.
 
-    The result of a function is ``UNKNOWN``: none is called. A secret is wrapped, or sealed where only its digest is
-    recorded. Raise ``UsageError`` for an unknown name, ``ManifestError`` for a wrong manifest.
+    The text is an expression such as ``inputs.port``, or contains some: ``http://${inputs.host}/``. The result of a
+    function is ``UNKNOWN``: none is called. A secret is wrapped, or sealed where only its digest is recorded. Raise
+    ``UsageError`` for an unknown name, ``ManifestError`` for a wrong manifest.
     """
     catalog = runtime.compile(source, inputs)
     resolve = catalog.scope.resolver(partial(_recorded_value, runtime, catalog))
@@ -84,7 +85,10 @@ def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, obje
 
 
 def _recorded_value(runtime: Runtime, catalog: Catalog, path: ExpressionPath) -> Any:
-    """Return the recorded value that a path into a resource leads to, and mask its secrets. Raise ``ValueError``."""
+    """Return the recorded value that a path into a resource leads to, and mask its secrets. Raise ``ValueError``.
+
+    The resource is declared, or only recorded: then its record is found by its reference.
+    """
     assert isinstance(path.root, tuple)
     state = runtime.store.load(runtime.name(catalog))
     declared = catalog.find(path.root)
@@ -117,7 +121,8 @@ def list_inputs(
 ) -> list[InputValue]:
     """Return the inputs of a manifest, in its order; ``located`` has the positions of ``inputs``.
 
-    A missing mandatory input is no error here, unless the manifest is a program: the list shows which ones to give.
+    A missing mandatory input is no error, since the list shows which inputs to give. Only a Python manifest needs them,
+    as it is executed.
     Raise ``ManifestError`` for a wrong file or value, ``UsageError`` for a secret from the command line.
     """
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
@@ -163,7 +168,10 @@ def facts(call: Call) -> Any:
 
 
 def dotted_facts(facts: Mapping[str, object], above: str) -> Iterator[tuple[str, Any]]:
-    """Yield each fact by its dotted name, a mapping before its members; ``above``: the name of ``facts``, or ""."""
+    """Yield each fact by its dotted name, ``os.family``, to suggest one for an unknown name.
+
+    A mapping comes before its members. ``above``: the name of the mapping ``facts``, or "".
+    """
     for key, value in facts.items():
         name = f"{above}.{key}" if above else key
         yield name, value
@@ -237,7 +245,7 @@ def state_rm(call: Call) -> dict[str, Any]:
     """Forget the resources ``refs``; of a component all that it has made."""
 
     def edit(state: StackState) -> Commit:
-        """Return the commit that drops their records and resolves their intents."""
+        """Return the commit that drops the records and intents of the resources, so that nothing is known of them."""
         keys = dict.fromkeys(key for ref in call.options["refs"] for key in recorded_stack.recorded_keys(state, ref))
         return Commit(drop=list(keys), resolved=[key for key in keys if key in state.intents])
 
@@ -245,7 +253,10 @@ def state_rm(call: Call) -> dict[str, Any]:
 
 
 def state_mv(call: Call) -> dict[str, Any]:
-    """Rename the record of ``source`` to ``target``, also in references to it; without ``target`` rename a project."""
+    """Rename the record of ``source`` to ``target``, also in references to it.
+
+    Without ``target``, rename the project ``source`` to the option ``project``.
+    """
     source, target = call.options["source"], call.options["target"]
     if source is None or target is None:
         return _rename_project(call, source, call.options.get("project"))
@@ -268,7 +279,7 @@ def _renaming(state: StackState, source: str, target: str) -> Commit:
     others = [other for other in state.records.values() if other.key != record.key]
     put = [renamed for other in others if (renamed := renames.dependencies(other)) != other]
     put.append(renames.dependencies(record)._replace(title=member.title, parent=parent))
-    # Due refreshes name the resources that caused them: recorded anew under the new name.
+    # Refreshes that are still to be done name the resources that caused them: replace them by ones with the new name.
     owed = {key: [renames(name) for name in sources] for key, sources in state.owed.items() if old in sources}
     return Commit(put, owed=owed, paid=list(owed))
 
@@ -300,7 +311,10 @@ def state_untaint(call: Call) -> dict[str, Any]:
 
 
 def _rename_project(call: Call, old: str | None, new: str | None) -> dict[str, Any]:
-    """Record a project with its stacks under another name. Raise ``UsageError``."""
+    """Record a project with its stacks under another name. Raise ``UsageError``.
+
+    All stacks are checked and locked before the first one is renamed, so that a refusal leaves the project whole.
+    """
     if new is None or "[" in (old or ""):
         raise UsageError("write 'state mv FROM TO' for a resource, 'state mv [PROJECT] --project NEW' for a project")
     runtime = call.runtime

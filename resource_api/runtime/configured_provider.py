@@ -129,7 +129,7 @@ class ProviderSelector:
         needed = provider_config.reduce_to_provider(manifest, provider, self._registry.types_with_function)
         if problems := list(_resource_value_problems(needed)):
             raise ManifestError(problems)
-        # Also those that the manifest does not declare: they are errors.
+        # Inputs that the manifest does not declare stay, and are reported as errors.
         unneeded = manifest.inputs.keys() - needed.inputs.keys()
         needed_inputs = {name: value for name, value in inputs.items() if name not in unneeded}
         needed = needed._replace(selected=instance)  # configured although no resource uses it
@@ -165,9 +165,9 @@ class _Configurations:
         """Evaluate the configurations that ``catalog`` declares, with functions of ``providers``."""
         self._catalog = catalog
         self._providers = providers
-        #: The instances that are being configured: a function of one of them would close a circle.
+        #: The instances that are being configured: a call of a function of one of them would never end.
         self._begun: set[str] = set()
-        # Values of resources were refused before, so that no path is followed.
+        # ``_resource_value_problems`` has refused paths to values of resources, so none needs a value here.
         self._resolve = catalog.scope.resolver(lambda path: path, self._call)
 
     def config(self, instance: ProviderInstance) -> Values:
@@ -200,10 +200,10 @@ def _default_provider(type_name: str, manifest: Manifest) -> str:
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:
-    """Return merged attribute → the members that resources of a provider declare in a manifest.
+    """Return attribute → the members that resources of a provider declare in a manifest, of ``merged`` attributes.
 
-    A generated manifest declares only these: the other members are not compared, as the system made them. They are read
-    from the manifest before it is compiled, so that defaults of its files are added here.
+    A generated manifest declares only these members; the system made the others. The manifest is not compiled yet, so
+    the defaults of its files are added here.
     """
     declared: dict[str, set[str]] = {}
     for resource in manifest.resources if definition.merged else ():
@@ -217,7 +217,10 @@ def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: 
 
 
 def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
-    """Yield a problem for each configuration or value with a reference: for a provider alone no resource is read."""
+    """Yield a problem for each configuration or value that refers to a resource.
+
+    A command that needs only the provider reads no resources, so such a configuration cannot be known.
+    """
     for declared in manifest.providers.values():
         for key, value in declared.config.items():
             for message in _resource_path_errors(value):
@@ -229,7 +232,7 @@ def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
 
 
 def _resource_path_errors(value: object) -> list[str]:
-    """Return an error for each reference to a resource in a configured value: no resource is read here."""
+    """Return an error message for each reference to a resource in a configured value, for the caller's problems."""
     try:
         paths = [path for path in expression.find_paths(value) if isinstance(path.root, Reference)]
     except ValueError:

@@ -51,7 +51,7 @@ _ARGUMENTS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
 
 
 def _check_arguments(state: object, **arguments: object) -> None:
-    """Raise ``UsageError`` for an argument of a ``Runtime`` that is of another kind."""
+    """Raise ``UsageError`` for an argument of a ``Runtime`` with a type that its parameter does not take."""
     if not (state is None or isinstance(state, str) or hasattr(state, "load")):
         raise UsageError(f"state must be sqlite:PATH, postgresql://..., memory:, None or a store, not {state!r}")
     for name, value in arguments.items():
@@ -136,14 +136,17 @@ class RunEnvironment(ResourceReader):
 
     @property
     def state_options(self) -> str:
-        """The options of a command about the same state, each with a space before it, without defaults."""
+        """The options that select this state in a command that an error advises: `` --state sqlite:/a --stack prod``.
+
+        Options with their default values are left out.
+        """
         url = self._state if isinstance(self._state, str) and self._state not in MEMORY else None
         stack = None if self.stack == "default" else self.stack
         key = None if self.key is None else self.key.url
         return command_options((("--state", url), ("--key", key), ("--stack", stack)))
 
     def with_store(self, store: Store) -> Self:
-        """Return a copy of this environment with another store; all else is shared."""
+        """Return a copy of this environment with another store, such as that of a rehearsal; all else is shared."""
         environment = copy(self)
         environment._store = store  # noqa: SLF001 - of the same class
         return environment
@@ -164,10 +167,14 @@ class RunEnvironment(ResourceReader):
         return self.with_store(store)
 
     def begin_private_data(self, state: StackState, matched: Mapping[RecordKey, Record] | None = None) -> None:
-        """Give the providers of a run the data that they keep in records; ``matched``: records under their new keys."""
+        """Give the providers of a run the private data that they have stored in the records of ``state``.
+
+        ``matched``: the records of moved resources under their new keys.
+        """
         encrypted = self.key is not None or state.encrypted
-        keeps = not isinstance(self.store, NoStore)  # secrets may be in data that nothing keeps
-        self.run.private.begin({**state.records, **(matched or {})}, may_hold_secrets=encrypted or not keeps)
+        is_recorded = not isinstance(self.store, NoStore)
+        # New data that no state records may contain secrets without a key.
+        self.run.private.begin({**state.records, **(matched or {})}, may_hold_secrets=encrypted or not is_recorded)
 
     def compile(self, source: Source, inputs: Mapping[str, object] | None = None) -> Catalog:
         """Return the catalog of a manifest."""
@@ -215,7 +222,7 @@ class RunEnvironment(ResourceReader):
         return outputs
 
     def _report(self, catalog: Catalog) -> Catalog:
-        """Mask the secrets of a catalog, send its warnings and log its notes; return it."""
+        """Mask the secrets of a new catalog, then send its warnings and log its notes; return it."""
         catalog = self.mask_secrets(catalog)
         for warning in catalog.warnings:
             self.notify(Diagnosed(warning))
@@ -224,7 +231,10 @@ class RunEnvironment(ResourceReader):
         return catalog
 
     def mask_secrets(self, catalog: Catalog) -> Catalog:
-        """Mask the secrets of a catalog in all further log lines; return it with warnings about too short ones."""
+        """Mask the secrets of a catalog in all further log lines.
+
+        Return it with a warning for each secret that is too short to be masked.
+        """
         inputs = catalog.scope.secret_inputs
         entries = [entry for entry in catalog.entries if entry.definition.sensitive]
         for entry in catalog.entries:

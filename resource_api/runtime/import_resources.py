@@ -146,9 +146,10 @@ def _commit(
 
 
 def _is_ours(entry: Entry, state: StackState) -> bool:
-    """Return whether a resource needs no import: it is recorded as ours, and its record is certainly about it.
+    """Return whether a resource needs no import: it is recorded as ours, and the record is certainly about it.
 
-    Where the system gives resources an id of its own, an interrupted replacement may have created another one.
+    Where the system gives resources an id, an interrupted replacement may have created a resource with another id than
+    the recorded one.
     """
     record = state.records.get(entry.key)
     if record is None or not record.owned:
@@ -236,7 +237,8 @@ def _named_entry(catalog: Catalog, target: str) -> Entry | None:
 def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
     """Return whether the last target is the name or id of the resource before it (``import SITE REFERENCE NAME``).
 
-    Such a target is the second one, or no reference, and matches no declared resource.
+    It is, if it matches no declared resource. As the third target or later it must also not look like a reference,
+    which would be a mistyped one.
     """
     *others, last = targets
     if not others or (len(others) > 1 and "[" in last):

@@ -78,7 +78,7 @@ class ManifestCompiler:
     def compile(
         self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, from_file: bool = False
     ) -> Catalog:
-        """Return the catalog of a manifest, with warnings of files that other users can write, or read secrets in.
+        """Return the catalog of a manifest, with warnings of files that other users can change, or that show secrets.
 
         ``from_file``: ``source``, a manifest that was read already, comes from a file. Raise ``ManifestError``, and
         ``UntrustedCode`` for a Python manifest that others can write to.
@@ -127,10 +127,10 @@ class ManifestCompiler:
     def read(
         self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool = True
     ) -> Manifest:
-        """Return a manifest with its includes; start its Terraform providers, and set versions and implementations.
+        """Return a manifest with its includes, and make its types known: the versions and providers that it selects.
 
-        The types of Terraform providers are known only then. ``complete``: a missing input is an error, not a reason to
-        leave out an include. Raise ``UsageError`` for inputs that are no mapping.
+        Terraform providers are started, as only they know their types. ``complete``: an include whose condition lacks
+        an input is an error; otherwise it is left out. Raise ``UsageError`` for inputs that are no mapping.
         """
         manifest = self.read_declarations(source, inputs, providers, complete=complete)
         if families := [declared for declared in manifest.providers.values() if declared.is_program]:
@@ -178,7 +178,11 @@ class ManifestCompiler:
     def _reason_to_leave_out(
         self, manifest: Manifest, when: object, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool
     ) -> str:
-        """Return the reason to leave out an include, or "". For wrong or missing inputs raise if ``complete``."""
+        """Return the reason to leave out an include, or "" if its condition ``when`` holds.
+
+        ``manifest``: the files before the include. A condition that fails for wrong or missing inputs is such a reason,
+        but if ``complete``, a ``ManifestError`` with all problems of the inputs.
+        """
         scope, definitions = self._scope(manifest, inputs, providers)
         diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
         if manifest.values:  # a condition may refer to one, and that may be the call of a function
@@ -219,7 +223,10 @@ class ManifestCompiler:
         return asset_contents.AssetReader(self._registry.trust)
 
     def _read_content(self, spec: ContentSpec, file: str) -> Content:
-        """Return a content of this machine; note its file for ``_warn_of_writers``."""
+        """Return the content of an asset or archive of this machine.
+
+        Its file is noted, so that ``_warn_of_writers`` can warn if other users can change it.
+        """
         if spec.origin in {"file", "directory"}:
             self._content_files[os.path.join(os.path.dirname(file), str(spec.source))] = spec.word
         return self._assets(spec, file)
@@ -260,14 +267,17 @@ class ManifestCompiler:
         return catalog._replace(warnings=[*warnings, *catalog.warnings])
 
     def _component(self, name: str) -> LoadedComponent | None:
-        """Return a component, ready to be executed, None where none has that name. Raise ``DefinitionError``."""
+        """Return a component, ready to be executed for its declarations, or None for an unknown name.
+
+        Raise ``DefinitionError`` for broken code.
+        """
         if (definition := self._registry.component(name)) is None:
             return None
         return python_manifest.blueprint(*definition, self._facts, self._log.mask.add_inputs)
 
 
 def select_declared(providers: ProviderPool, manifest: Manifest) -> None:
-    """Set the versions and implementations that a manifest declares for its providers."""
+    """Set the versions and implementations that a manifest declares for its providers, before their types are used."""
     configured = manifest.providers.values()
     providers.select_versions({declared.instance: declared.type_version for declared in configured})
     providers.select_implementations({declared.instance: declared.implementation for declared in configured})

@@ -133,7 +133,10 @@ def _policy_problem(answer: object) -> Problem:
 
 
 def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield a policy's problems about a plan; one of a missing step becomes the plan's, or it would fail no step."""
+    """Yield the problems of a policy about a plan.
+
+    A problem that names no step of the plan becomes one about the whole plan: otherwise it would forbid nothing.
+    """
     references = {step.reference for step in policy_plan.steps}
     for problem in problems:
         if problem.reference and problem.reference not in references:
@@ -206,9 +209,10 @@ def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Pro
 def refusal_warnings(
     plan: ExecutionPlan, refusals: Sequence[Refusal], warnings: Sequence[Problem]
 ) -> Iterator[Problem]:
-    """Yield a warning for each change that would fail now, by its program's own simulation (``refusals``).
+    """Yield a warning for each change that would fail now, as the simulation of its program shows (``refusals``).
 
-    There is none where an earlier step may make it possible, nor for steps that one of ``warnings`` is about already.
+    A change that an earlier step may make possible gets no warning, and neither does one whose steps have one among
+    ``warnings`` already.
     """
     earlier = _EarlierSteps(plan, _acting(plan))
     warned = {problem.reference for problem in warnings}
@@ -253,7 +257,11 @@ class _EarlierSteps:
             self._by_type.setdefault(acting[index].definition.name, []).append(index)
 
     def provides(self, step: Step, problem: Problem) -> bool:
-        """Return whether an earlier step meets the requirement of a problem; without ``needs`` any earlier step may."""
+        """Return whether a step before ``step`` may meet the requirement of a problem, which is then no warning.
+
+        Such a step makes the resource ``needs`` exist, has a type in ``brought_by``, or is an explicit requirement of
+        the step. A problem that does not say what it needs may be met by any earlier step.
+        """
         index = step.entry.index
         if problem.needs is None:
             return self._is_one_before(self._indices, index)
@@ -275,14 +283,20 @@ class _EarlierSteps:
         }
 
     def _is_one_before(self, indices: Sequence[int], index: int) -> bool:
-        """Return whether one of ``indices`` (ascending) precedes ``index``, in a parallel run as its requirement."""
+        """Return whether one of ``indices`` (ascending) is carried out before ``index``.
+
+        In a sequence that is the order of the indices; in a parallel run only requirements come first for certain.
+        """
         if self._plan.options.parallel > 1:
             return not (descendants([index], self._plan.catalog.requires) - {index}).isdisjoint(indices)
         return bool(indices) and indices[0] < index
 
     @cached_property
     def _after_acting(self) -> set[int]:
-        """The indices of the entries that explicitly require an acting step, directly or not."""
+        """The indices of the entries that require an acting step, directly or not, by a relationship that was declared.
+
+        The author of such a relationship may know that the step brings what the entry needs.
+        """
         automatic = self._plan.catalog.automatic
         explicit = {
             then: [first for first in before if (first, then) not in automatic]
@@ -293,7 +307,10 @@ class _EarlierSteps:
 
 
 def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[tuple[Step, Problem]]:
-    """Yield (step, problem) for each finding of one provider's ``preflight``; its failure is one about the first."""
+    """Yield the findings of one provider's ``preflight`` as pairs of step and problem.
+
+    A failure of ``preflight`` itself becomes a finding about the first step.
+    """
     first = next(iter(steps.values()))
     context = Context(
         first.definition,
@@ -318,7 +335,10 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
 
 
 def _checked(problem: Problem) -> Problem:
-    """Return a problem. Raise ``ProviderError`` for a wrong field, ``ValueError`` if ``needs`` is no reference."""
+    """Return a problem of ``preflight`` unless its fields are wrong, so that the provider's mistake is reported.
+
+    Raise ``ProviderError`` for a wrong field, ``ValueError`` if ``needs`` is no reference.
+    """
     if (needs := problem.checked().needs) is not None:
         reference.parse(needs)
     return problem.checked()

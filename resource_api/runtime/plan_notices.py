@@ -80,7 +80,7 @@ def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable
 
 
 def _log_tolerated(plan: ExecutionPlan, log: Log) -> None:
-    """Log, at debug, the rules that the tolerant plans of providers break."""
+    """Log, at debug, the rules that the plans of legacy Terraform providers break: they are accepted nevertheless."""
     for step in plan.steps if log.enabled("debug") else ():
         if step.decision.tolerated:
             log.write("debug", str(step.reference), f"planned: {'; '.join(step.decision.tolerated)}")
@@ -102,9 +102,10 @@ def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
 
 
 def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
-    """Log, in the first parallel run of a stack, the pairs of resources that only the manifest's order has ordered.
+    """Log, in the first parallel run of a stack, neighbouring resources that no relationship orders.
 
-    With ``--parallel`` either may come first. ``runs``: the finished runs of the stack by the store's history.
+    Earlier runs kept the order of the manifest, on which the user may have relied. ``runs``: the finished runs of the
+    stack by the store's history.
     """
     if any(run.get("parallel", 1) > 1 for run in runs):
         return
@@ -135,7 +136,11 @@ def _report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
 
 
 def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
-    """Yield the steps whose resource another stack may record too: at info all, else those that act or record."""
+    """Yield the steps whose resource another stack may record too, to log it.
+
+    At the level info these are all steps about a resource that exists or shall exist; otherwise those that change it or
+    first record it.
+    """
     every = log.enabled("info")
     for step in plan.steps:
         is_thing = "imperative" not in step.definition.features and (exists(step.is_) or exists(step.should))
@@ -158,7 +163,10 @@ def _readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[
 
 
 def log_recorded_elsewhere(plan: ExecutionPlan, store: Store, log: Log) -> None:
-    """Log a warning for each resource of an unrecorded change that a stack records, and its next apply's effect."""
+    """Log a warning for each resource in ``plan``, a change by the command ``resource``, that a stack records.
+
+    The next apply of that stack may undo the change.
+    """
     for stack, state in _readable_states(store, store.stacks()):
         for step in plan.steps:
             if (record := state.records.get(step.entry.key)) is not None:
@@ -168,7 +176,10 @@ def log_recorded_elsewhere(plan: ExecutionPlan, store: Store, log: Log) -> None:
 
 
 def _effect_on_change(step: Step, record: Record) -> str:
-    """Return, for a message, the effect of the next apply of the stack with ``record`` on a change; "" without one."""
+    """Return the end of the warning about a change by ``step``: the effect of the next apply of the recording stack.
+
+    ``record``: the record of the resource in that stack. "" for a step that changes nothing.
+    """
     if step.action is Action.SAME:
         return ""
     attributes = [difference.attribute for difference in step.changes]
@@ -265,7 +276,10 @@ def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[S
 
 
 def _described_stacks(manifest: str) -> set[str]:
-    """Return the names of the stacks that have a file of inputs (``stacks/NAME.yaml``) beside a manifest."""
+    """Return the names of the stacks that have a file of inputs (``stacks/NAME.yaml``) beside a manifest.
+
+    Such a stack is not misspelt, although nothing is recorded of it.
+    """
     if not manifest:
         return set()
     try:

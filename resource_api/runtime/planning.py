@@ -123,7 +123,10 @@ class Planning:
         return self._decide(catalog, StackState(*self._environment.name(catalog)))
 
     def _plan_catalog(self, catalog: Catalog) -> planner.ExecutionPlan:
-        """Plan against the state of the stack, which is claimed first where it may be changed."""
+        """Return the plan of a catalog by the recorded state of its stack.
+
+        The stack is locked first if the plan will be executed, so that the state stays as it was planned for.
+        """
         name = self._environment.name(catalog)
         if self._claims:
             self._environment.claim(name)
@@ -177,7 +180,11 @@ class Planning:
         return self._policies.check_plan(plan) if self._policies else plan
 
     def _match(self, catalog: Catalog, state: StackState) -> tuple[Catalog, Prior, purging.Purging | None]:
-        """Configure the providers; return the catalog and its match with the state, with the orphans of ``purge``."""
+        """Configure the providers, and match the catalog with the records of the state.
+
+        Return the catalog and the match, both with the resources that ``purge`` deletes, and the ``Purging`` that found
+        them, or None without one.
+        """
         options, providers = self.options, self._providers
         if options.partial or options.replace:
             targets.check_stacks(options, state)
@@ -235,9 +242,10 @@ class Planning:
         self._environment.notify(Diagnosed(Problem(None, message, "warning", code=code)))
 
     def complete(self, plan: planner.ExecutionPlan) -> Plan:
-        """Return a plan with the side effects of its steps, if it is shown or binds the run; warn if it is shown.
+        """Return a plan with the side effects of its steps, and warn of changes that would fail.
 
-        Providers are asked for side effects and missing prerequisites (``preflight``), which takes time.
+        Both take time, as providers are asked: side effects are added only if the plan is shown or the user has agreed
+        to it, and warnings are sent only if it is shown.
         """
         is_shown = self.options.shown or self.options.noop
         refusals: Sequence[side_effects.Refusal] = ()
@@ -250,7 +258,7 @@ class Planning:
         return plan
 
     def _warn_of_changes(self, plan: Plan, refusals: Sequence[side_effects.Refusal]) -> None:
-        """Warn of missing prerequisites and of refused changes."""
+        """Warn of missing prerequisites of the steps (``preflight``), and of changes that would fail (``refusals``)."""
         warnings: list[Problem] = []
         if any(_acts(step) and "preflight" in step.definition.features for step in plan.steps):
             warnings = plan_checks.preflight_warnings(plan, self._providers)
@@ -266,7 +274,10 @@ class Planning:
 
 
 def _import_ids(catalog: Catalog, prior: Prior) -> dict[RecordKey, str]:
-    """Return key → the id in ``lifecycle.import`` of each unrecorded resource that its provider reads by id."""
+    """Return key → the id in ``lifecycle.import``, by which the snapshot reads a resource before it is recorded.
+
+    Only types with the feature ``import`` can be read by an id.
+    """
     return {
         entry.key: identifier
         for entry in catalog.entries
@@ -300,7 +311,11 @@ def planned(
 
 
 def _recorded_in_sync(plan: planner.ExecutionPlan, providers: ProviderPool) -> frozenset[int]:
-    """Return the entries in sync, except those whose present implementation has yet to be recorded."""
+    """Return the entries in sync, for which the run writes nothing.
+
+    An entry of a type with several providers is not among them if its present provider is another one than the
+    recorded one: it has yet to be recorded.
+    """
     indices = set()
     for index in plan.in_sync:
         entry, record = plan.catalog.entries[index], plan.prior.records.get(index)

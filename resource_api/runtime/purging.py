@@ -83,8 +83,8 @@ class Purging:
     def _strays(self, rule: PurgeRule) -> Sequence[Record]:
         """Return the resources that a rule of ``purge`` deletes: listed by their type, and declared nowhere.
 
-        Each is its record, or else one made of its listed row, in the order of the list. The other stacks, which take
-        time to read, are read only if something is left after the names of this one.
+        Each is its record, or else one made of its listed row, in the order of the list. Resources of other stacks are
+        not among them; these stacks take time to read, so they are read only if this stack leaves any resource.
         """
         rows = self._listed(rule)
         kept_names = self._kept_names(rule.definition) if rows else ()
@@ -174,7 +174,10 @@ class Purging:
         return self._states
 
     def _record(self, definition: TypeDefinition, name: Name, row: Values) -> Record:
-        """Return the record of a resource to purge; for one without a record, one made of its listed row."""
+        """Return the record of a resource to purge, which its orphan in the catalog is made of.
+
+        A resource that was never recorded gets a record that is made of its listed row.
+        """
         key = definition.instance, name
         recorded = self._undeclared.get(key) or self._prior.state.records.get(key)
         provider = split_instance(definition.instance)[1]
