@@ -186,12 +186,15 @@ class Purging:
         )
 
     def _with_orphans(self, strays: Sequence[tuple[Record, PurgeRule]]) -> tuple[Catalog, Prior]:
-        """Return catalog and match with an orphan for each of ``strays``, one step if ``--prune`` deletes it too."""
+        """Return catalog and match with an orphan for each of ``strays``, by which a step deletes it.
+
+        A resource that ``--prune`` deletes too has an orphan already and gets no second one.
+        """
         prior, rules = self._prior, {record.key: rule for record, rule in strays}
         present = {self._catalog.entries[index].key: index for index in prior.orphans}
         orphans = dict(prior.orphans)
         for record, _ in strays:
-            # What was there before us is forgotten by ``--prune``, and deleted by this.
+            # A resource that is not ours is only forgotten by ``--prune``, but deleted by ``purge``.
             if record.key in present and not record.owned:
                 orphans[present[record.key]] = OrphanKind.PURGED
         added = [(record, OrphanKind.PURGED) for record, _ in reversed(strays) if record.key not in present]

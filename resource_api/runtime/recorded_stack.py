@@ -157,7 +157,10 @@ def _listed(names: Sequence[StackName]) -> str:
 
 
 def _not_recorded(name: StackName, recorded: Sequence[StackName]) -> str:
-    """Return the message that nothing is recorded of a named project, or in its stack."""
+    """Return the error message about a stack that is not recorded, with the nearest recorded name.
+
+    It names the project where nothing is recorded of that, and otherwise the stack.
+    """
     if not recorded:
         return "nothing is recorded yet"
     stacks = sorted(row.stack for row in recorded if row.project == name.project)
@@ -176,7 +179,10 @@ def no_record(state: StackState, target: Reference) -> str:
 
 
 def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = False) -> object:
-    """Return one output. Raise ``ResourceAPIError`` for an unknown one, and for one to ``reveal`` without its value."""
+    """Return one output; ``reveal``: without masking.
+
+    Raise ``ResourceAPIError`` for an unknown output, and for a secret to reveal of which only a digest is recorded.
+    """
     if name not in outputs:
         raise ResourceAPIError(f"there is no output '{name}'{hint(name, outputs)}")
     return revealed({name: outputs[name]})[name] if reveal else outputs[name]
@@ -208,7 +214,10 @@ def resource_summary(state: StackState, record: Record) -> dict[str, object]:
 
 
 def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, Any]]:
-    """Return the finished runs of stacks in the order in which they ended; ``kept`` in one: its document is there."""
+    """Return the finished runs of stacks in the order in which they ended.
+
+    The field ``kept`` of a run: whether the store still has its document.
+    """
     saved: Sequence[str] = ()
     with suppress(OSError):
         saved = store.saved_runs()
@@ -223,9 +232,13 @@ def find_record(state: StackState, text: str) -> Record:
 
 
 def _find_named(state: StackState, target: Reference) -> list[Record]:
-    """Return the record of a name, then those of replaced resources, not deleted yet. Raise ``UsageError`` for none."""
+    """Return the record of a resource, then those of resources that it has replaced and that are not deleted yet.
+
+    Raise ``UsageError`` if the resource is not recorded.
+    """
     records = state.records.values()
     matching = [record for record in records if record.reference == target]
+    # Without such a title, the text in brackets may be the name: ``File[/etc/motd]`` for ``File[motd]``.
     record = matching[0] if matching else state.records.get((target.type, target.title))
     if record is None:
         raise UsageError(no_record(state, target))
@@ -233,10 +246,10 @@ def _find_named(state: StackState, target: Reference) -> list[Record]:
 
 
 def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
-    """Return the keys under which a resource, or each of a component, is recorded, for ``state rm``.
+    """Return the keys under which a resource, or each resource of a component, is recorded, for ``state rm``.
 
-    Old resources that it has replaced are included. One without a record may have been created by an interrupted run:
-    then it has the key of that intent. Raise ``UsageError`` for a name of which nothing is recorded.
+    Resources that it has replaced and that are not deleted yet are included. An interrupted run may have left only an
+    intent to change the resource: then its key is returned. Raise ``UsageError`` if nothing is recorded of the name.
     """
     target = parse_reference(text, state)
     name = str(target)
@@ -312,7 +325,10 @@ def recorded_runs(store: Store, settings: Settings) -> Runs:
 
 
 def _is_whole(document: RunJson) -> bool:
-    """Return whether the document of a run is intact: its file, which anyone may edit, fits the schema and itself."""
+    """Return whether the document of a run is intact, as its file may have been edited.
+
+    It fits the schema, its numbers of calls exist, and its times are finite.
+    """
     if not document_schema.accepts(document_schema.load("run"), document):
         return False
     calls = range(len(document["calls"]))

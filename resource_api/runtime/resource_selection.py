@@ -97,7 +97,8 @@ def _reason_to_leave_out(reader: ResourceReader, definition: TypeDefinition) -> 
     except DefinitionError as error:
         reader.run.log.write("warning", definition.name, str(error), definition.name)
         return ""  # to read it is an error too
-    return "" if not several or any(not provider.reason for provider in several) else several[0].reason
+    is_suitable = not several or any(not provider.reason for provider in several)
+    return "" if is_suitable else several[0].reason
 
 
 def list_types(call: ResourceCall) -> ShownResources:
@@ -121,9 +122,9 @@ def list_types(call: ResourceCall) -> ShownResources:
 def read_types(
     reader: ResourceReader, definitions: Sequence[TypeDefinition], explicit: Collection[str], *, strict: str
 ) -> tuple[Listed, bool]:
-    """Return the resources of each type, and whether all could be read; the other ones are errors in the log.
+    """Return the resources of each type, and whether all could be read; an unreadable one is an error in the log.
 
-    A type that cannot be listed is an error only if it is ``explicit``, or if there is no other. ``strict``: as for
+    A type that cannot be listed is an error only if it is ``explicit``, or if it is the only type. ``strict``: as for
     ``Snapshot``.
     """
     log = reader.run.log
@@ -252,6 +253,7 @@ class Filter(NamedTuple):
             return partial(self._is_equal, operand)
         if self.operator == "!=":
             return lambda value: not self._is_equal(operand, value)
+        # Numbers are ordered among themselves, and so are texts. A boolean, an ``int`` in Python, has no order.
         is_number = isinstance(operand, (int, float)) and not isinstance(operand, bool)
         kind: Any = (int, float) if is_number else str
         if not isinstance(operand, kind):
@@ -292,7 +294,7 @@ def _check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefin
 
 
 def _text(value: object) -> str:
-    """Return a value as it is written on the command line."""
+    """Return a value as it is written on the command line, to search it for the regular expression of a filter."""
     if isinstance(value, bool):
         return str(value).lower()
     return value if isinstance(value, str) else str(plain(value))
@@ -382,7 +384,10 @@ def _one_resource(
     title: str,
     attributes: Mapping[str, object],
 ) -> ShownResources:
-    """Return the resource of a title, after the change of those ``attributes`` that are no namevars."""
+    """Return the resource of a title, after a change if ``attributes`` are more than its namevars, which only name it.
+
+    After a failed change, which was reported, no resource is returned but the exit code.
+    """
     options = call.options
     flags: dict[str, Any] = {"strict": options.get("strict") or "error", "selected": selected}
     identity = partial(canonical_identity, definition, title, attributes)

@@ -66,7 +66,7 @@ class Runtime(RunEnvironment):
     def validate(self, source: Source, inputs: Mapping[str, object] | None = None) -> Catalog:
         """Check everything that can be checked without touching the system; return the catalog."""
         catalog = self.compile(source, inputs)
-        self.name(catalog)
+        self.name(catalog)  # raises for an invalid name of project or stack
         if catalog.missing:
             self._report_missing(catalog)
         return catalog
@@ -296,7 +296,10 @@ class Runtime(RunEnvironment):
         return nullcontext() if options.noop else self.lock(command)
 
     def _cache_request(self, source: Source, inputs: Mapping[str, object], options: Options) -> CacheRequest | None:
-        """Return the identity in the no-change cache of a plain, recorded run of a manifest's file; None for others."""
+        """Return the key of a run in the no-change cache, or None for a run that the cache does not serve.
+
+        It serves runs of a manifest's file that state records and whose options have their defaults.
+        """
         if not isinstance(source, str) or isinstance(self.store, NoStore) or not options.plain:
             return None
         label = json.dumps([source, os.path.abspath(source), self.stack, self.project])
@@ -333,7 +336,7 @@ class Runtime(RunEnvironment):
         return report
 
     def _finish(self, plan: Plan, report: Report, command: str, started: float, *, recorded: bool) -> None:
-        """Add the run to the history, save its document if it did anything, and pass that to ``on_document``.
+        """Add the run to the history, save its document if it did anything, and pass the document to ``on_document``.
 
         The history is written only if the run is ``recorded``; a run without a change or failure leaves a line in it
         and no document. ``started``: its begin, in seconds since 1970. A run that a signal has ended has the exit code
@@ -366,7 +369,10 @@ class Runtime(RunEnvironment):
 
 
 def _outputs_read(plan: Plan, name: StackName) -> dict[str, object]:
-    """Return the fields of a run's line in the history about the outputs of other stacks that it has read, if any."""
+    """Return the fields for a run's line in the history about the outputs of other stacks that it has read, if any.
+
+    By these, a run that removes an output warns of the stacks that read it.
+    """
     outputs = [
         ["/".join(stack_name(name.project, stack)), output] for stack, output in plan.catalog.scope.stack_outputs
     ]

@@ -75,7 +75,8 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
 
 def write_document(path: str, document: object) -> None:
     """Write the document of a saved plan. Raise ``ResourceAPIError`` where the file cannot be written."""
-    text = escape_json(json.dumps(document, indent=2, ensure_ascii=False))  # a name of a file may be no text
+    # Escaped: a name of a file may have bytes that are no UTF-8, and values may control a terminal.
+    text = escape_json(json.dumps(document, indent=2, ensure_ascii=False))
     with errors_as(ResourceAPIError, OSError, f"cannot save the plan to {path}: "):
         files.write_output(path, f"{text}\n".encode())
 
@@ -121,7 +122,7 @@ def _written_options(options: Options) -> dict[str, object]:
 
 
 def _find_secret(plan: Plan) -> str:
-    """Return the name of a resource or input that holds a secret, or an empty text."""
+    """Return the name of a resource or input that holds a secret, for the refusal to save it in clear, or ""."""
     for entry in plan.catalog.entries:
         if any(map(is_secret, entry.should.values())) or not entry.definition.secret.isdisjoint(entry.should):
             return str(entry.reference)
@@ -130,7 +131,10 @@ def _find_secret(plan: Plan) -> str:
 
 
 def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, object], key: Key) -> dict[str, Any]:
-    """Return the embedded part and digests of the plan's secrets, encrypted: only together with ``saved``, the rest."""
+    """Return the embedded part of a plan, and digests of its secrets, encrypted with ``key``.
+
+    The ciphertext is bound to ``saved``, the rest of the document: it cannot be decrypted after a change of that.
+    """
     data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
     content = {**embedded, "salt": salt.hex(), "secrets": _secret_digests(plan, salt)}
     return {"sealing": data_key.wrapped, "box": data_key.encrypt(content, saved)}
@@ -279,7 +283,10 @@ def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[
 
 
 def _read_options(saved: Mapping[str, object], path: str) -> Options:
-    """Return the options of a saved plan. Raise ``ManifestError`` for an unknown one and for a wrong value."""
+    """Return the options that a plan was made with. Raise ``ManifestError`` for an unknown one and for a wrong value.
+
+    Of the options that the runtime decides itself, only ``destroy`` is a property of the plan.
+    """
     with errors_as(partial(_not_as_saved, path), UsageError):
         options = to_options({name: value for name, value in saved.items() if name not in INTERNAL})
     return options._replace(destroy=saved.get("destroy") is True)
@@ -383,9 +390,10 @@ def find_stale(saved: PlanJson, store: StateStore) -> str:
 
 
 def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -> Iterator[StepDocument]:
-    """Yield the steps to show: those that act, and those that are notified but cannot be refreshed by their type.
+    """Yield the steps to show: those that act, and those that are notified although their types cannot be refreshed.
 
-    ``verbose``: also resources in sync that are read again after a step.
+    The latter show the author that the notification has no effect. ``verbose``: also resources in sync that are read
+    again after a step.
     """
     read_after = _read_after(rows) if verbose else {}
     subscribed, notified = set[str](), set[str]()
@@ -395,7 +403,6 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
             notified.update(row["notifies"])
     for row in rows:
         definition, name = _definition(registry, row), str(row["reference"])
-        # Then a notification has no effect on it.
         not_refreshable = definition is None or "refreshable" not in definition.features
         if documents.acts(row) or (not_refreshable and name in notified):
             step = _shown_step(row, definition, only_ordered=not_refreshable and name in subscribed)
@@ -405,7 +412,10 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
 
 
 def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
-    """Return resource in sync → a step that it depends on, directly or not, and after which it is read again."""
+    """Return resource in sync → a step that it depends on, directly or not, and after which it is read again.
+
+    The detailed view of a plan names that step.
+    """
     nodes = []
     for row in rows:
         failed = bool(row.get("error"))
@@ -457,7 +467,8 @@ def _is_create_first(saved: PlanStepJson, definition: TypeDefinition | None) -> 
 
 
 def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | None:
-    """Return the type of a step's resource, or None for an unknown type."""
+    """Return the type of a step's resource, by which its secrets and parameters are recognized, or None if unknown."""
+    # ``Site[shop]/File[/srv]``, without its parent ``Site[shop]``.
     name = reference.parse(str(saved["reference"]).removeprefix(f"{saved['parent'] or ''}/"))
     try:
         return registry.type(name.type)
@@ -466,7 +477,10 @@ def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | Non
 
 
 def _parameters(definition: TypeDefinition, saved: PlanStepJson) -> dict[str, Any]:
-    """Return parameter → value of those to show: with another value than the default; secrets are concealed."""
+    """Return parameter → value of the parameters to show with a step: those that differ from their defaults.
+
+    Secrets are concealed.
+    """
     attributes = {name: definition.attributes[name] for name in definition.parameters if name in saved["should"]}
     values = {name: _should(name, saved["should"][name], saved) for name in attributes}
     return {
@@ -481,21 +495,31 @@ def _difference(change: ChangeJson, saved: PlanStepJson) -> Difference:
 
 
 def _prediction(change: PlannedChangeJson) -> Difference:
-    """Return a predicted change of a saved step; null means an unknown value, unless the value is removed."""
+    """Return a change that the provider predicts for a saved step.
+
+    Null as the new value means that it is unknown, unless ``kind`` says that the value is removed.
+    """
     value = _value(change["should"])
     should = UNKNOWN if value is None and not change["kind"].startswith("delete") else value
     return Difference(change["attribute"], _value(change["is"]), should, "predicted")
 
 
 def _should(name: str, value: object, saved: PlanStepJson) -> Any:
-    """Return the requested value of an attribute of a saved step: an unknown one is null in the document."""
+    """Return the requested value of an attribute of a saved step, with ``UNKNOWN`` for unknown values.
+
+    The document has null for them. It lists the attributes with unknown parts, whose expressions show the places.
+    """
     if name not in saved["unknown"]:
         return _value(value)
     return UNKNOWN if value is None else _with_unknown(_value(value), saved["expressions"].get(name))
 
 
 def _with_unknown(value: Any, expression: object) -> Any:
-    """Return a saved value with ``UNKNOWN`` in place of each null where the manifest has an ``expression``, a text."""
+    """Return a saved value with ``UNKNOWN`` in place of each null for which the manifest has an expression.
+
+    ``expression``: the declared value, in which an expression is a text: with ``{"a": "${x}"}``, ``{"a": None,
+    "b": None}`` becomes ``{"a": UNKNOWN, "b": None}``.
+    """
     if isinstance(value, dict) and isinstance(expression, dict):
         return {key: _with_unknown(item, expression.get(key)) for key, item in value.items()}
     if isinstance(value, list) and isinstance(expression, list):
@@ -517,7 +541,8 @@ def _drift(saved: DriftJson) -> Drifted:
 
 
 def _value(saved: object) -> Any:
-    """Return the value of a document's JSON; a masked one is a secret."""
+    """Return the value of a document's JSON; a masked one is a secret, so that it stays masked."""
     if saved == "<sensitive>":
         return Sensitive(saved)
+    # A mapping in it may be the encoded form of a value that JSON lacks.
     return decode(json.dumps(saved)) if isinstance(saved, (dict, list)) else saved

@@ -75,7 +75,10 @@ class Interrupts:
             signal.signal(number, handler)
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
-        """Let calls finish at the first signal; stop programs at the second, or between steps; exit at the third."""
+        """Let the calls of an apply finish at the first signal, stop programs at the second, and exit at the third.
+
+        Outside of an apply, the first signal stops programs already.
+        """
         self._signal_count += 1
         self._run.signal = number
         self._run.cancel()
@@ -90,6 +93,7 @@ class Interrupts:
         elif self._signal_count <= 2:  # noqa: PLR2004 - the second of three
             self._run.stop_soon()
             process.stop_all()
+            # Between the calls of an apply, no exception may interrupt the recording of outcomes.
             if not self._run.applying or current.get() is not None:
                 process.interrupt(STOPPED)
         else:

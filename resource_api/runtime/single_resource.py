@@ -82,9 +82,10 @@ class ResourceReader:
         inputs: Mapping[str, object] | None = None,
         config: Mapping[str, object] | None = None,
     ) -> SelectedProvider | None:
-        """Return the configured provider to read a type with, or None for a type without a configuration.
+        """Return the configured provider to read a type with.
 
         It is the entry ``provider`` of ``manifest`` or of ``providers.yaml``, or one with the configuration ``config``.
+        Return None if no argument selects a provider, and the type has no configuration: then it has only one.
         """
         definition = self.registry.type(type_name)
         check_has_resources(definition)
@@ -132,10 +133,11 @@ class ResourceReader:
     def unlisted(
         self, definition: TypeDefinition, rows: Sequence[Mapping[str, object]], selected: SelectedProvider | None = None
     ) -> dict[str, str]:
-        """Return reference → reason of resources that a generated manifest cannot declare as they were read.
+        """Return reference → reason of the resources that a generated manifest must leave out.
 
-        Its first run would change or refuse them by the provider's own comparison or check, such as a file whose rules
-        the kernel has not loaded. A resource with an identity would be another one under its name.
+        The provider's own comparison or check would change or refuse them although they are declared as they were read,
+        such as a file whose rules the kernel has not loaded. Of types whose resources only a manifest names
+        (``identity``) none is checked: under that name the provider would know no existing resource.
         """
         has_own_rules = definition.features & {"custom_insync", "validate"}
         if not rows or not has_own_rules or definition.identity is not None:
@@ -255,7 +257,10 @@ def manifest_of(
 def canonical_identity(
     definition: TypeDefinition, title: str, attributes: Mapping[str, object], functions: ProviderFunctions
 ) -> list[Name]:
-    """Return a list of the canonical name of a title and namevars among ``attributes``. Raise ``UsageError``."""
+    """Return a list with the canonical name of one resource, to read it by ``ResourceReader.read_all``.
+
+    ``title`` and the namevars among ``attributes`` name it. Raise ``UsageError`` if they are invalid.
+    """
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}
     with errors_as(UsageError, begin=f"{Reference(definition.name, title)}: "):
         return [canonical_name(functions, title, namevars)]
@@ -276,6 +281,7 @@ def parse_name(
     if equals and definition.attribute_spelt(first) in definition.attributes:
         changes = [name, *changes]
         texts = {attribute: text for attribute, _, text in (pair.partition("=") for pair in changes)}
+        # A namevar with a default may be left out of the pairs.
         row = {namevar: attribute.default for namevar, attribute in definition.defaults} | definition.renamed(texts)
         if missing := [namevar for namevar in definition.namevars if not row.get(namevar)]:
             raise UsageError(f"NAME is missing before '{first}='; write it there, or {missing[0]}=VALUE")

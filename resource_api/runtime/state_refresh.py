@@ -161,7 +161,7 @@ def _refreshed_outputs(
 
 
 def _referenced_keys(catalog: Catalog, value: object) -> Iterator[RecordKey]:
-    """Yield the keys of the resources that the expressions of an output refer to."""
+    """Yield the keys of the resources that the expressions of an output refer to, to find the changed outputs."""
     for path in catalog.scope.paths(value):
         if isinstance(path.root, Reference) and (entry := catalog.find(path.root)) is not None:
             yield entry.key
@@ -184,7 +184,10 @@ def _call_function(
     call: FunctionCall,
     inputs: Mapping[str, object],
 ) -> object:
-    """Return the result of a function, unknown where its provider is not configured. Raise ``EvaluationError``."""
+    """Return the result of a function in an output, or ``UNKNOWN`` where its provider is not configured.
+
+    Raise ``EvaluationError`` if it fails.
+    """
     declared = catalog.instances.get(call.instance)
     if declared is not None and declared.pending and call.instance not in instances.configs:
         return UNKNOWN
@@ -286,7 +289,10 @@ def _read_instance(
 def _compared(
     definition: TypeDefinition, record: Record, row: Mapping[str, object] | None, salt: bytes
 ) -> _ChangedRecord:
-    """Return a record with the present state in ``row``, None for no row, and its differences from the former state."""
+    """Return a record with the present state in ``row`` (None: no row), and its differences from the former state.
+
+    Changes of read-only attributes, which happen by themselves, are among the differences, but are no drift.
+    """
     drift = drifting.drifted_attributes(definition, record, row, salt)
     values = {**(record.is_ or {}), **record.should}
     is_ = recorded_state(definition, values, row) if row is not None and exists(row) else None
@@ -306,7 +312,10 @@ def _upgraded(records: Iterable[Record], functions: ProviderFunctions) -> tuple[
 
 
 def _read_only_changes(definition: TypeDefinition, before: Record, after: Record) -> Iterator[Difference]:
-    """Yield the differences of read-only attributes between the former and the new record of an existing resource."""
+    """Yield the differences of read-only attributes between the former and the new record of an existing resource.
+
+    They are recorded too, but are no drift, as the system changes these attributes itself.
+    """
     if before.is_ is None or after.is_ is None:
         return
     for name in sorted(definition.read_only):

@@ -137,7 +137,11 @@ def _import_problem(row: _Read, records: Container[str], declared: Container[str
 
 
 def _declaration(runtime: Runtime, row: _Read, computed: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return the lines that declare a resource; a value that a dependency has made (``computed``) refers to it."""
+    """Return the lines of a manifest that declare a resource.
+
+    A value that the provider of a dependency has made, such as an id, is written as an expression that refers to the
+    dependency; ``computed``: the result of ``_made_values``.
+    """
     texts: dict[str, str] = {}
     for address in row.resource.dependencies:
         texts |= computed.get(address, {})
@@ -149,9 +153,10 @@ def _declaration(runtime: Runtime, row: _Read, computed: Mapping[str, Mapping[st
 
 
 def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
-    """Return address of a resource → text that its provider has made → the expression that refers to it.
+    """Return address of a resource → text that its provider has made, such as an id → the expression that refers to it.
 
-    Resources with several instances are left out: a dependency does not show which one it means.
+    By these, other declarations refer to the resource instead of repeating the text. A resource with several instances
+    is left out: a dependency does not show which instance it means.
     """
     instances = Counter(row.resource.config_address for row in resources)
     return {
