@@ -182,7 +182,10 @@ class AsyncsshTransport:
         return HostKey(endpoint, key.get_algorithm(), key.get_fingerprint(), line, trust)
 
     def trusted(self, endpoint: Endpoint, *, authorities: bool = False) -> Sequence[Any]:
-        """Return the known keys of a host; with ``authorities``, also those of its certificate authorities."""
+        """Return the known keys of a host, which tell an unknown host from one whose key has changed.
+
+        With ``authorities`` the keys of its certificate authorities are among them.
+        """
         port = None if endpoint.port == _PORT else endpoint.port  # lines name only another port
         keys, authority_keys, *_ = self._key_finder(endpoint)(endpoint.name, "", port)
         return [*keys, *(authority_keys if authorities else ())]
@@ -358,7 +361,10 @@ class AsyncsshProcess(transport.RemoteProcess):
             raise _lost(error) from error
 
     async def exit_code(self) -> int | None:
-        """Return the exit code of the program after the end of its output, None after a signal or a timeout."""
+        """Return the exit code of the program after the end of its output.
+
+        None if a signal has ended it, or if the host does not send the exit code in time.
+        """
         try:
             await asyncio.wait_for(self._process.wait_closed(), transport.EXIT_SECONDS)
         except TimeoutError:
@@ -522,7 +528,10 @@ def linker_cache() -> Iterator[None]:
 
 
 def distrust_reason(key: HostKey, fingerprints: Collection[str]) -> str:
-    """Return the reason not to trust a key, or ""; ``fingerprints``: the only valid ones, unless empty."""
+    """Return the reason why ``hosts trust`` must not record a key, or "".
+
+    ``fingerprints``: those of the keys that the user allows, or none for all keys.
+    """
     if key.trust == "changed":
         return _changed_key(key.fingerprint, key.endpoint, "its key")
     if key.trust == "revoked":

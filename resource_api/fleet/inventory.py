@@ -212,7 +212,10 @@ class _Builder:
         by_group: Mapping[str, HostSettings],
         keys: Sequence[HostSettings],
     ) -> HostSettings:
-        """Return the settings of hosts with one membership; ``by_group``: by name, ``keys``: by number of the key."""
+        """Return the merged settings of the hosts with one membership, which names keys by number and groups.
+
+        ``defaults``: for all hosts. ``by_group``: group → its settings. ``keys``: those of each key in ``hosts``.
+        """
         of_groups = [by_group[name] for name in membership[1] if name in by_group]
         of_keys = [keys[number] for number in membership[0]]
         connections = [item.connection for item in of_groups], [item.connection for item in of_keys]

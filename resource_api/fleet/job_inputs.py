@@ -126,7 +126,10 @@ def _pattern(text: str) -> str:
 
 
 def _patterns_in_calls(raw: bytes) -> Iterator[str]:
-    """Yield the glob patterns of files in calls of ``m.asset`` and ``m.archive``, without executing the manifest."""
+    """Yield the glob patterns of files in the calls of ``m.asset`` and ``m.archive`` of a Python manifest.
+
+    It is not executed here, as it may use the facts of the host.
+    """
     with suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(raw)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORIGINS:
@@ -238,7 +241,8 @@ class HostInputs:
     def _value(self, host: str, name: str, value: LocatedValue, problems: dict[Problem, None]) -> object:
         """Return the value of an input; add problems with its position to ``problems``.
 
-        A source (file or command) is read once for all hosts. Its text is a ``FileInput``: only such may be secret.
+        A source (file or command) is read once for all hosts, and its text may be a secret (``FileInput``). A secret
+        that is written in the inventory itself is a problem, unless the inventory is encrypted.
         """
         source = source_of(value.value, value.directory, host)
         if source is None:

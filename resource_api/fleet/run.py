@@ -94,7 +94,10 @@ def parse_batches(text: str) -> list[Share]:
 
 
 def batch_sizes(total: int, batches: Sequence[Share]) -> list[int]:
-    """Return the sizes of the batches of ``total`` hosts, each at least 1; the last share is repeated."""
+    """Return the sizes of the batches of ``total`` hosts, each at least 1; the last share is repeated.
+
+    For 25 hosts, the shares 1 and 40 % are the sizes 1, 10, 10 and 4.
+    """
     sizes, remaining = list[int](), total
     while remaining:
         share = batches[min(len(sizes), len(batches) - 1)]

@@ -27,9 +27,10 @@ MAX_ROWS = 5_000_000
 
 
 def call_arguments(method: str, context: Context, arguments: Sequence[Any], call: Any) -> Sequence[Any]:
-    """Return the arguments that a provider's method, ``call``, is called with.
+    """Return the arguments for a call of a provider's method: the context, then ``arguments``.
 
-    ``upgrade`` takes no context, and ``check_config`` the former configuration only if it has a parameter for it.
+    ``upgrade`` takes no context, and ``check_config`` gets the former configuration only if its author has declared a
+    parameter for it. ``call``: the method itself.
     """
     if method == "check_config" and not takes(call, "former", 3):  # behind self, the context and the configuration
         arguments = arguments[:1]

@@ -50,9 +50,10 @@ _LEVELS_ELSEWHERE: Final = {"warn": "warning", "error": "err", "exception": "err
 
 
 def calling_context(provider: object) -> Context | None:
-    """Return the context of the call that ``provider`` is in, also in a thread that the provider started.
+    """Return the context of the call that ``provider`` is in, by which its programs obey noop, are logged and masked.
 
-    The thread may belong to any of the parallel calls: a context with noop is preferred, so that it changes nothing.
+    A thread that the provider started may belong to any of the provider's parallel calls: there a context with noop is
+    preferred, so that the thread changes nothing by mistake.
     """
     context = current.get()
     contexts = tuple(getattr(provider, _ATTRIBUTE, ()))
@@ -220,8 +221,8 @@ class Context:
     ) -> None:
         """Begin a call about ``subjects`` (by name); a ``reading`` call may report any name, but only as failed.
 
-        An ``answering`` one, which reads too, reports on no resource: its result or exception counts. In a ``noop``
-        call, of types with ``noop_handler``, programs that may change something are skipped.
+        An ``answering`` call, such as ``preflight``, reads too, but reports on no resource: its result or exception
+        counts. In a ``noop`` call, of types with ``noop_handler``, programs that may change something are skipped.
         """
         self.type = definition
         self.noop = noop
@@ -260,7 +261,7 @@ class Context:
         """Make this the current context while ``provider`` is called, and log with its fields.
 
         At the end raise the provider's first mistake, and ``ProviderError`` for a logging context that nothing has
-        ended; neither if a logging context has failed, which may be the cause.
+        ended. Raise neither if a logging context has failed, since its failure may be the cause.
         """
         stack = _stack(provider)
         stack.append(self)

@@ -84,7 +84,10 @@ class CallOutcomes(dict["Name", Outcome]):
         self.held: list[Callable[[Collection[Name]], None]] | None = None
 
     def names(self, titles: object) -> list[Name]:
-        """Return the names in ``titles``, one or a list. Raise ``ProviderError`` for one that is not in the call."""
+        """Return the names that a provider reports on: ``titles`` is one name or a list.
+
+        Raise ``ProviderError`` for a name that the call is not about.
+        """
         names = list(titles) if isinstance(titles, (list, set, frozenset)) else [titles]
         if not self._anyone:
             for name in names:
@@ -102,7 +105,7 @@ class CallOutcomes(dict["Name", Outcome]):
         return outcome
 
     def reference(self, names: Sequence[Name]) -> str:
-        """Return the user's reference of names: ``Apt_key[a, b]``, ``Keys[all]/Apt_key[a, b]`` in a component."""
+        """Return the reference of names in messages: ``Apt_key[a, b]``, in a component ``Keys[all]/Apt_key[a, b]``."""
         by_parent: dict[str, list[str]] = {} if names else {"": []}
         for subject in map(self.subject, names):
             parent = f"{subject.parent}/" if subject.parent else ""

@@ -191,7 +191,10 @@ class _Configurations:
 
 
 def _default_provider(type_name: str, manifest: Manifest) -> str:
-    """Return the name of the provider that resources of a type have by default in a manifest. Raise ``UsageError``."""
+    """Return the name of the provider that resources of a type have by default in a manifest: that of the type.
+
+    Raise ``UsageError`` if the manifest does not declare it, so that the user must name a provider.
+    """
     if type_name in manifest.providers:
         return type_name
     names = [name for name, declared in manifest.providers.items() if declared.type == type_name]

@@ -137,7 +137,10 @@ def import_resources(
 def _commit(
     store: Store, stack: StackName, instances: ProviderInstances, records: Sequence[Record], manifest: Manifest
 ) -> None:
-    """Record imported resources, whose intents are resolved by that, and the configurations of their providers."""
+    """Record imported resources and the configurations of their providers.
+
+    Intents of interrupted runs about the resources are resolved, because their present state is known now.
+    """
     state = instances.state
     resolved = [record.key for record in records if record.key in state.intents]
     for commit in (instances.commit, Commit(records, resolved=resolved, manifest=manifest.recorded_after(state))):
@@ -209,7 +212,10 @@ def log_import(runtime: Runtime, outcome: ImportOutcome, type_name: str = "") ->
 
 
 def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName) -> tuple[set[int], list[Entry]]:
-    """Return the indices that targets name, and all entries that they select, in order. Raise ``UsageError``."""
+    """Return the indices of the entries that targets name, and all entries that they select, in order.
+
+    A pattern selects entries without naming them: only a named resource must exist. Raise ``UsageError``.
+    """
     explicit, indices = set[int](), set[int]()
     for target in targets:
         if _is_pattern(target) and _named_entry(catalog, target) is None:

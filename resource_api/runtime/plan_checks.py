@@ -147,9 +147,10 @@ def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Proble
 
 
 def _with_failures(planned: ExecutionPlan, errors: Sequence[Problem]) -> ExecutionPlan:
-    """Return a plan with the steps failed that policy errors name; one that names none fails all that would act.
+    """Return a plan in which the steps that policy errors name have failed, so that they are not carried out.
 
-    Raise ``ResourceError`` if none would act: a forbidden plan must not pass unnoticed.
+    An error that names no step fails all steps that would change something. Raise ``ResourceError`` if there are none:
+    a forbidden plan must not pass unnoticed.
     """
     by_reference: dict[str, list[str]] = {}
     for error in errors:
@@ -274,7 +275,7 @@ class _EarlierSteps:
 
     @cached_property
     def _present(self) -> set[int]:
-        """The indices of the entries that will be there after their steps, if none of these fails."""
+        """The indices of the entries whose resources exist after their steps, if none of these fails."""
         noop = self._plan.options.noop
         return {
             step.entry.index

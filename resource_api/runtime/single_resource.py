@@ -162,7 +162,7 @@ class ResourceReader:
     def _functions(
         self, providers: ProviderPool, type_name: str, selected: SelectedProvider | None
     ) -> ProviderFunctions:
-        """Return the functions of a provider, the selected one configured first."""
+        """Return the functions of the ``selected`` provider, configured first; None: the default one of the type."""
         if selected is not None:
             type_name = selected.instance
             providers.select_versions({type_name: selected.version})
@@ -230,8 +230,8 @@ def values_of_change(
 ) -> tuple[dict[str, object], dict[str, object]]:
     """Return the declaration that changes ``attributes`` of a row, and present values to declare beside it.
 
-    An existing resource needs its mandatory attributes in the declaration. Attributes with a default would get that if
-    they were not declared with their present values. The names are as spelt in manifests.
+    An existing resource needs its mandatory attributes in the declaration. Attributes with a default would be reset to
+    it if they were not declared with their present values. The names are as spelt in manifests.
     """
     spelling, present = definition.spelling, {name: value for name, value in row.items() if value is not None}
     declared = {spelling(name): reveal(present[name]) for name in definition.mandatory if name in present}

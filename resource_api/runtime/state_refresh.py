@@ -301,7 +301,10 @@ def _compared(
 
 
 def _upgraded(records: Iterable[Record], functions: ProviderFunctions) -> tuple[list[Record], list[str]]:
-    """Return records of the present version of their type, and the failures of those that cannot be upgraded."""
+    """Return records in the form of the present version of their type, to compare them with rows that are read now.
+
+    The second result has the failures of records that cannot be upgraded.
+    """
     upgraded, failures = [], []
     for record in records:
         try:

@@ -65,9 +65,9 @@ def take_over(
 
 
 def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: list[ImportOutcome]) -> list[_Read]:
-    """Return the resources of a state file with values of their provider's present schema; null ones are left out.
+    """Return the resources of a state file with values of their provider's present schema, without null values.
 
-    One whose provider is not declared, or cannot upgrade it, becomes an outcome in ``failed``.
+    A resource whose provider is not declared, or cannot upgrade the values, becomes an outcome in ``failed``.
     """
     read = []
     for resource in state.resources:

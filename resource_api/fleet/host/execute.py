@@ -285,7 +285,10 @@ def run_job(run: HostRun) -> int:
 
 
 def _check_libraries(names: Iterable[str]) -> None:
-    """Raise ``ManifestError`` for Python libraries among ``names`` that neither this host nor the controller has."""
+    """Raise ``ManifestError`` for Python libraries among ``names`` that neither this host nor the controller has.
+
+    The controller has sent along those that it has.
+    """
     if missing := [name for name in names if find_spec(name) is None]:
         advice = "install it there, or beside the program that sends the manifest"
         message = f"the manifest needs the Python library {', '.join(missing)}, which this host lacks; {advice}"
@@ -309,7 +312,10 @@ def _apply(run: HostRun) -> int:
 
 
 def _destroy(run: HostRun) -> int:
-    """Delete the recorded resources; a plan that differs from the confirmed one is refused."""
+    """Delete the recorded resources, and return the exit code.
+
+    The user has confirmed a plan of an earlier job: a plan that differs from it is refused before any change.
+    """
     confirmed = run.options.get("confirmed")
 
     def on_plan(plan: Plan) -> None:

@@ -133,7 +133,10 @@ class Journal:
 
 
 def _superseded(newest: Mapping[str, object]) -> str:
-    """Return the message about an earlier job: the operator and the time of the newest, and the remedy."""
+    """Return the message for an operator whose job came before the ``newest`` one and must not run any more.
+
+    It names the operator and the time of the newest job, and the remedy.
+    """
     started = newest.get("started")
     moment = time.strftime(" at %Y-%m-%d %H:%M:%S UTC", time.gmtime(started)) if isinstance(started, float) else ""
     operator = escape(str(newest.get("operator") or "another machine"))
