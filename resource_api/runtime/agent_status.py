@@ -65,8 +65,8 @@ def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> He
     elif age < -longest:  # an agent that runs records its next run soon
         unknown.append("it may be stale: by the clock, which was set back, its last run is in the future")
     drift, failure = _drift_sentence(run), _failure_sentence(run)
-    known_code = (DRIFT if drift else GOOD) + (FAILING if run["problem"] or failure else GOOD)
-    code = UNKNOWN if unknown else known_code
+    health_code = (DRIFT if drift else GOOD) + (FAILING if run["problem"] or failure else GOOD)
+    code = UNKNOWN if unknown else health_code
     return Health(code, tuple(dict.fromkeys(filter(None, (*unknown, run["problem"], failure, drift)))))
 
 
