@@ -73,7 +73,7 @@ LEFT_OUT: Final = frozenset(
     }
 )
 #: Directory → the names of its files that a host needs, without suffix: the others serve commands.
-_SENT: Final[Mapping[str, Collection[str]]] = {
+_SENT_MODULES: Final[Mapping[str, Collection[str]]] = {
     "resource_api/fleet": {"__init__", "job"},
     "resource_api/schemas": {"agent-status", "common", "plan", "providers", "run", "state-export"},
 }
@@ -82,12 +82,12 @@ LIBRARIES: Final = ("packaging", "sh", "structlog")
 #: The types in the reference of a resource, of which the last one may be that of a component's member.
 _TYPE_NAMES: Final = re.compile(r"(?:^|\]/)(\w+)\[")
 #: The settings of LZMA for text: half a character as context, and no alignment.
-_FILTERS: Final = ({"id": lzma.FILTER_LZMA2, "preset": 6 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0},)
+_LZMA_FILTERS: Final = ({"id": lzma.FILTER_LZMA2, "preset": 6 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0},)
 #: The parts of code that may begin with a docstring.
-_DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_DOCUMENTED_NODES: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 #: The directories and files of a module path that a host needs.
-_KINDS: Final = ("components", "lib", "policies", "providers", "types")
-_DATA: Final = ("providers.json", "providers.yaml", "providers.yml")
+_MODULE_KINDS: Final = ("components", "lib", "policies", "providers", "types")
+_PROVIDER_FILES: Final = ("providers.json", "providers.yaml", "providers.yml")
 #: Largest size in bytes, and number of files, of a module path.
 LARGEST: Final = 64 << 20
 MAX_FILES: Final = 10_000
@@ -226,7 +226,7 @@ def _sent_content(name: str, content: bytes) -> bytes:
         return content
     lines = content.split(b"\n")
     for node in ast.walk(ast.parse(content)):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, _DOCUMENTED_NODES) and ast.get_docstring(node, clean=False) is not None:
             text = node.body[0]
             begin, end = text.lineno - 1, text.end_lineno or text.lineno
             # An empty text remains: it may be all that a class or function has.
@@ -238,7 +238,7 @@ def _package_files(needed: Sequence[str]) -> dict[str, str]:
     """Return name in the archive → path, of each file in the archive of this package."""
     files = dict(_tree(PACKAGE, "resource_api"))
     if BUNDLED != PACKAGE:  # in a checkout, where the bundled types stand beside the package
-        for kind in _KINDS:
+        for kind in _MODULE_KINDS:
             files |= _tree(f"{BUNDLED}/{kind}", f"resource_api/{kind}")
     for library in (*LIBRARIES, *needed):
         files |= _library(library)
@@ -286,7 +286,7 @@ def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
     for name, (content, executable) in sorted(files.items()):
         contents += content
         index.append((name, len(contents), 0o700 if executable else 0o600))
-    packed = lzma.compress(json.dumps(index).encode() + b"\n" + contents, filters=_FILTERS)
+    packed = lzma.compress(json.dumps(index).encode() + b"\n" + contents, filters=_LZMA_FILTERS)
     return SentArchive(sha256(packed).hexdigest(), packed)
 
 
@@ -338,7 +338,7 @@ def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
         # The file or one of the directories that it is in.
         is_left_out = any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
         stem, suffix = os.path.splitext(parts[-1])
-        sent_stems = _SENT.get("/".join(parts[:-1]), (stem,))  # by default every file of a directory is sent
+        sent_stems = _SENT_MODULES.get("/".join(parts[:-1]), (stem,))  # by default every file of a directory is sent
         if suffix in {".py", ".json"} and stem in sent_stems and not is_left_out:
             yield f"{prefix}/{name}", f"{directory}/{name}"
 
@@ -355,6 +355,6 @@ def _names(directory: str) -> list[str]:
 
 def _modules_in(directory: str) -> Iterator[str]:
     """Yield the relative names of the files in a directory of the module path that a host needs to run manifests."""
-    for kind in _KINDS:
+    for kind in _MODULE_KINDS:
         yield from (f"{kind}/{name}" for name in _names(f"{directory}/{kind}"))
-    yield from (name for name in _DATA if os.path.isfile(f"{directory}/{name}"))
+    yield from (name for name in _PROVIDER_FILES if os.path.isfile(f"{directory}/{name}"))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: The name of an inventory beside a manifest.
 FILE: Final = "hosts.yaml"
 #: Begins the name of an inventory in a selection.
-_AT: Final = "@"
+_FILE_PREFIX: Final = "@"
 #: The name of all hosts of the inventory.
 ALL: Final = "all"
 #: The keys beside the settings of a connection.
@@ -74,10 +74,10 @@ class Inventory(NamedTuple):
         return host._replace(jump_hosts=tuple(jump_hosts))
 
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
-        """Return a host without those of its jump hosts that would make a circle, the hosts in ``visited``.
+        """Return a host without the jump hosts that would close a circle on the way to it.
 
-        This host is on the way to each of them, so it cannot be reached through them. Its other jump hosts that are in
-        this inventory are appended to ``jump_hosts``, each once, after the jump hosts on the way to them.
+        ``visited``: the hosts that are reached through this one, so that it cannot be reached through them. Its other
+        jump hosts in this inventory are appended to ``jump_hosts``, each once, after the jump hosts on the way to them.
         """
         if not host.via:
             return host
@@ -337,8 +337,8 @@ class Selection:
         for item in items:
             for part in item.split("&"):
                 name = part.strip().removeprefix("!").strip()
-                if name.startswith(_AT):
-                    self._load(name.removeprefix(_AT))
+                if name.startswith(_FILE_PREFIX):
+                    self._load(name.removeprefix(_FILE_PREFIX))
         with errors_as(UsageError, begin=f"{option}: " if option else ""):
             hosts = host_names.select(items, self._members, list(self._default.hosts))
         if not hosts:
@@ -374,7 +374,7 @@ class Selection:
             intersected += term.included[1:]
             excluded += term.excluded
         for name in dict.fromkeys([*intersected, *excluded]):
-            if not name.startswith(_AT) and matched.isdisjoint((name, *self._members(name))):
+            if not name.startswith(_FILE_PREFIX) and matched.isdisjoint((name, *self._members(name))):
                 yield name, names, name in excluded
 
     @property
@@ -393,8 +393,8 @@ class Selection:
         A group or host with the name ``all`` takes precedence over its meaning. Raise ``ValueError`` for an invalid
         name.
         """
-        if name.startswith(_AT):
-            return list(self._load(name.removeprefix(_AT)).hosts)
+        if name.startswith(_FILE_PREFIX):
+            return list(self._load(name.removeprefix(_FILE_PREFIX)).hosts)
         for inventory in self._searched:
             if name in inventory.groups:
                 return inventory.groups[name]

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 #: Largest total size of a manifest's assets and archives in bytes.
 LARGEST: Final = 64 << 20
-_LOCAL: Final = ("file", "directory")
+#: The keys of an asset or archive whose value is a path on this machine.
+_LOCAL_ORIGINS: Final = ("file", "directory")
 
 
 def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> list[Document]:
@@ -108,7 +109,7 @@ def _patterns_in_data(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         for word, body in value.items():
             if len(value) == 1 and word in ORIGINS and isinstance(body, dict):
-                yield from (_pattern(str(body[key])) for key in _LOCAL if key in body)
+                yield from (_pattern(str(body[key])) for key in _LOCAL_ORIGINS if key in body)
             yield from _patterns_in_data(body)
     elif isinstance(value, list):
         for item in value:
@@ -133,7 +134,7 @@ def _patterns_in_calls(raw: bytes) -> Iterator[str]:
     with suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(raw)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ORIGINS:
-                yield from (_node_pattern(word.value) for word in node.keywords if word.arg in _LOCAL)
+                yield from (_node_pattern(word.value) for word in node.keywords if word.arg in _LOCAL_ORIGINS)
 
 
 def _node_pattern(node: ast.expr) -> str:

@@ -54,8 +54,8 @@ _OWN_ADDRESS: Final = "\ue001"
 #: Replaces the placeholders in the output for different hosts.
 _PLACEHOLDER_HOST: Final = Host("${host.name}", "${host.address}")
 #: The characters of names beside letters and digits; and escapes in messages, which are no parts of names.
-_PARTS: Final = ("-", "_")
-_LINE_ENDS: Final = ("\\n", "\\r", "\\t")
+_NAME_CHARACTERS: Final = ("-", "_")
+_ESCAPES: Final = ("\\n", "\\r", "\\t")
 #: Largest number of stored documents and characters of one host, and of characters of all groups.
 _MAX_DOCUMENTS: Final = 2000
 _MAX_OF_HOST: Final = 256 * 1024
@@ -340,7 +340,7 @@ class _HostResult:
             cause = error or "the connection was lost"
             step = f"; its last step is {self._step}" if self._step else ""
             return "failed", f"in doubt: {cause}; the job was sent, and the end did not come{step}"
-        if code in {0, 2}:
+        if code in {0, 2}:  # 2: with changes
             return "changed" if self.changed else "unchanged", ""
         has_shown_reason = (self.summary or {}).get("failed") or self.texts
         return "failed", error or ("" if has_shown_reason else f"failed with exit code {code}")
@@ -453,9 +453,10 @@ class Merge:
         return dict(self._counts)
 
     def _add_outputs(self, host: Host, exact: str, text: str) -> None:
-        """Group a host by its outputs: ``exact`` as JSON, ``text`` with placeholders for its name and address.
+        """Group a host by the outputs of its stack, which are shown once for each group.
 
-        When the memory for texts is full, all further hosts are one group without a text, with the key b"".
+        ``exact``: the outputs as JSON; ``text``: the same with placeholders for the host's name and address. When the
+        memory for texts is full, all further hosts are one group without a text, with the key b"".
         """
         exact_key, key = (blake2b(form.encode(errors="surrogatepass")).digest() for form in (exact, text))
         if not self._outputs.has(key):  # otherwise the text is stored already
@@ -511,12 +512,12 @@ def _continues_before(text: str, index: int) -> bool:
     ``web1`` in ``\nweb1``, continues nothing.
     """
     preceding = text[index - 1 : index]
-    return text[index - 2 : index] not in _LINE_ENDS and (_is_part(preceding) or preceding in {".", "\\"})
+    return text[index - 2 : index] not in _ESCAPES and (_is_part(preceding) or preceding in {".", "\\"})
 
 
 def _is_part(character: str) -> bool:
     """Whether a character, or "" at the end of a text, can continue a name."""
-    return character.isalnum() or character in _PARTS
+    return character.isalnum() or character in _NAME_CHARACTERS
 
 
 def _comparable(result: object) -> object:

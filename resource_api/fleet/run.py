@@ -355,8 +355,8 @@ class FleetRun:
         """Record and report the end of a host's job; ``document``: its last one, of ``end_event``."""
         name = running.host.name
         del self._running[name]
-        if self._late.pop(name, None) is not None:
-            document = {**document, "error": self._too_late(str(document.get("status"))) or document.get("error")}
+        if self._late.pop(name, None) is not None:  # it was interrupted after its timeout
+            document = {**document, "error": self._timeout_error(str(document.get("status"))) or document.get("error")}
         report = self._merge.end(running.host, document, self._clock() - running.started, running.batch)
         self._reports.append(report)
         self._outcomes[name] = report.status
@@ -364,7 +364,7 @@ class FleetRun:
         failed = self._progress.failed + (report.status not in self._successful)
         self._progress = self._progress._replace(ended=self._progress.ended + 1, failed=failed)
 
-    def _too_late(self, status: str) -> str:
+    def _timeout_error(self, status: str) -> str:
         """Return the error of a host that was interrupted after its timeout, by the status of its end, or ""."""
         seconds = f"{self._host_timeout:g} s"
         return {

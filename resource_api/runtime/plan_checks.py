@@ -187,7 +187,7 @@ def _policy_step(step: Step) -> PolicyStep:
 
 
 #: The actions with a check of the machine: create, replace, update and run.
-_CHECKED: Final = CREATING | {Action.UPDATE, Action.RUN}
+_CHECKED_ACTIONS: Final = CREATING | {Action.UPDATE, Action.RUN}
 
 
 def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Problem]:
@@ -236,7 +236,7 @@ def _acting(plan: ExecutionPlan) -> dict[int, Step]:
 def _is_checked(step: Step) -> bool:
     """Return whether ``preflight`` can check a step: it is decided, and its type offers that for the step's action."""
     features = step.definition.features
-    actions = _CHECKED | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED
+    actions = _CHECKED_ACTIONS | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED_ACTIONS
     return "preflight" in features and step.action in actions and not step.deferred
 
 

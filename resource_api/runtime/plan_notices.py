@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 #: The number of names in one list of the log: pairs without a relationship, undeclared resources, shared resources.
 _NAMED: Final = 20
 #: The actions that change nothing of a resource.
-_READING: Final = frozenset({Action.SAME, Action.READ, Action.FORGET})
+_READING_ACTIONS: Final = frozenset({Action.SAME, Action.READ, Action.FORGET})
 
 
 def report_findings(
@@ -129,8 +129,8 @@ def _report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
         _log_new(plan, own_stack, other_stacks, log)
     if not other_stacks:
         return
-    if gone := [difference.attribute for difference in plan.output_changes if difference.should is None]:
-        _log_readers(gone, own_stack, store.history(), log)
+    if removed_outputs := [difference.attribute for difference in plan.output_changes if difference.should is None]:
+        _log_readers(removed_outputs, own_stack, store.history(), log)
     if steps := list(_shareable_steps(plan, log)):
         _log_shared(plan, steps, _readable_states(store, other_stacks), log)
 
@@ -143,14 +143,15 @@ def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
     """
     every = log.enabled("info")
     for step in plan.steps:
-        is_thing = "imperative" not in step.definition.features and (exists(step.is_) or exists(step.should))
-        if is_thing and (every or _changes_or_records(step)):
+        is_resource = "imperative" not in step.definition.features and (exists(step.is_) or exists(step.should))
+        if is_resource and (every or _changes_or_records(step)):
             yield step
 
 
 def _changes_or_records(step: Step) -> bool:
     """Return whether this run changes a resource or first records it."""
-    return not step.entry.meta.noop and (step.action not in _READING or bool(step.refreshed_by) or step.record is None)
+    is_changed = step.action not in _READING_ACTIONS or bool(step.refreshed_by)
+    return not step.entry.meta.noop and (is_changed or step.record is None)
 
 
 def _readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[StackName, StackState]]:
@@ -194,14 +195,14 @@ def _log_shared(
     """Log the resources that other stacks record too, as a warning where this run changes or first records them."""
     stacks = _recording_stacks(plan, steps, states)
     shared = [step for step in steps if step.entry.index in stacks]
-    loud = {step.entry.index for step in shared if _changes_or_records(step)}
-    if len(loud) > _NAMED and log.is_brief:
-        names = "; ".join(dict.fromkeys(name for index in loud for name in stacks[index]))
-        log.write("warning", "", f"{len(loud)} resources are recorded elsewhere too (-v names them): {names}")
+    changed = {step.entry.index for step in shared if _changes_or_records(step)}
+    if len(changed) > _NAMED and log.is_brief:
+        names = "; ".join(dict.fromkeys(name for index in changed for name in stacks[index]))
+        log.write("warning", "", f"{len(changed)} resources are recorded elsewhere too (-v names them): {names}")
         return
     for step in shared:
         index = step.entry.index
-        level = "warning" if index in loud else "info"
+        level = "warning" if index in changed else "info"
         text = f"is recorded by {'; '.join(stacks[index])} too; what one run changes, the other may change back"
         log.write(level, step.entry.reference_text, text, step.definition.name, step.log_fields)
 
@@ -242,10 +243,12 @@ def _comparable(config: Mapping[str, object]) -> Any:
     return {name: None if is_secret(value) else value for name, value in opened.items()}
 
 
-def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
-    """Log a warning for each stack that has read an output of ``gone``, now undeclared, by the history ``runs``."""
+def _log_readers(
+    removed_outputs: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log
+) -> None:
+    """Log a warning for each stack that has read one of the removed outputs in a run of the history ``runs``."""
     own_name = "/".join(own_stack)
-    readers: dict[str, dict[StackName, None]] = {name: {} for name in gone}
+    readers: dict[str, dict[StackName, None]] = {name: {} for name in removed_outputs}
     for run in runs:
         for stack, output in run.get("outputs_read", ()):
             if stack == own_name and output in readers:

@@ -62,7 +62,7 @@ class Purging:
         self._unlisted: list[tuple[PurgeRule, str]] = []
 
     def matched(self) -> tuple[Catalog, Prior]:
-        """Return the catalog and the match with an orphan for each resource that ``purge`` is to delete.
+        """Return the catalog and the match with an orphan, and so a step, for each resource that ``purge`` deletes.
 
         Raise ``ManifestError`` for a type that cannot list, and for a test that does not fit a value; ``PurgeError``
         for more resources than a rule may delete, and where the records of another stack are not known.
@@ -128,6 +128,7 @@ class Purging:
     def _kept_names(self, definition: TypeDefinition) -> Collection[Name]:
         """Return the names of a type that no purge deletes: declared, protected, to be forgotten, or replaced."""
         prior, instance = self._prior, definition.instance
+        # ``--prune`` deletes these as well, so their presence in the catalog keeps none from a purge.
         pruned = {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
         kept_names = {
             entry.name for entry in self._catalog.entries if entry.instance == instance and entry.index not in pruned

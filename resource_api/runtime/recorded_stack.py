@@ -345,7 +345,7 @@ def overview(runs: Runs, since: float, until: float) -> OverviewJson:
     """
     finished: list[Line] = [run for run in runs.all if "summary" in run]
     recent = [run for run in finished if run["ended"] >= since]
-    newest = list({_stack_of(run): run for run in finished}.values())
+    newest = list({_stack_of(run): run for run in finished}.values())  # the last run of each stack
     changing = [run for run in finished if _changed(run)][-1:]
     needed = {run["run"]: run for run in (*recent, *newest, *changing)}
     documents = {name: runs.load(run) for name, run in needed.items()}
@@ -414,8 +414,8 @@ def _finished_run(run: Line) -> FinishedRunJson:
 def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
     """Return a row for each resource that failed in ``run``, the last run of its stack.
 
-    If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code. ``since`` in
-    each is the end of the first run in the unbroken series of failed ones. ``documents``: run's id → document;
+    If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code. The field
+    ``since`` is the end of the first run in the unbroken series of failed runs. ``documents``: run's id → document;
     ``finished``: all runs, the oldest first.
     """
     since = run["ended"]
@@ -519,7 +519,7 @@ def copy_stacks(
 
 
 def _check_replaceable(target: Store, states: Mapping[StackName, StackState], url: str) -> None:
-    """Raise ``ManifestError`` unless each of ``states`` may replace that of its stack in the target."""
+    """Raise ``ManifestError`` unless each of ``states`` may replace the target's state of the same stack."""
     problems = []
     for name, state in states.items():
         if reason := state_export.replacement_problem(target.load(name), state):

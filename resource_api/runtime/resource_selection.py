@@ -206,7 +206,7 @@ _OPERATORS: Final = ("=", "!=", *_ORDERS, "~")
 #: Characters of a text in which a regular expression is searched; others may have written it, and that may take long.
 _LONGEST: Final = 64 * 1024
 #: Operators of other languages → ours.
-_FOREIGN: Final = {"==": "=", "=~": "~", "<>": "!=", "=>": ">=", "=<": "<="}
+_FOREIGN_OPERATORS: Final = {"==": "=", "=~": "~", "<>": "!=", "=>": ">=", "=<": "<="}
 
 
 class Filter(NamedTuple):
@@ -274,7 +274,7 @@ def parse_filter(text: str) -> Filter:
     """Return the condition that a text of the command line means. Raise ``UsageError``."""
     match = _FORM.match(text)
     if match is None or match[2] not in _OPERATORS:
-        suggestion = _FOREIGN.get(match[2]) if match is not None else None
+        suggestion = _FOREIGN_OPERATORS.get(match[2]) if match is not None else None
         advice = f"; did you mean '{suggestion}'?" if suggestion else ""
         raise UsageError(f"--filter '{text}': write 'ATTR OP VALUE' with one of {' '.join(_OPERATORS)}{advice}")
     return Filter(*match.groups())
@@ -397,7 +397,7 @@ def _one_resource(
         _check_change(options, definition)
         target, noop = Reference(definition.name, title), bool(options.get("noop"))
         code = call.report(call.runtime.change_resource(definition, target, read()[0], attributes, noop=noop, **flags))
-        if code not in {0, 2}:
+        if code not in {0, 2}:  # 2: with changes
             return ShownResources(None, code)
     return ShownResources(select_resources([(definition, read())], None, options.get("filters") or ()), code, selected)
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from resource_api.state.encryption.keys import Key
 
 #: The fields of a step that must be as they were saved.
-_COMPARED: Final = (
+_COMPARED_FIELDS: Final = (
     "reference",
     "action",
     "is",
@@ -319,7 +319,7 @@ def _step_digest(step: Mapping[str, object] | None) -> str:
     """Return a digest of the fields by which a step is compared with the saved or confirmed one; "" without a step."""
     if step is None:
         return ""
-    text = json.dumps([step.get(field) for field in _COMPARED], sort_keys=True, default=str)
+    text = json.dumps([step.get(field) for field in _COMPARED_FIELDS], sort_keys=True, default=str)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 _REPORTED: Final = frozenset({"diagnostic", "outputs", "resource_drift", "result", "step_end", "summary"})
 _SHELL: Final = "/bin/sh"
 #: Bytes of the end of each stream of a program that are kept.
-_KEPT: Final = 64 * 1024
+_STREAM_TAIL: Final = 64 * 1024
 #: Seconds between two looks whether the run was interrupted.
 _TICK: Final = 0.2
 #: The exit code of a program that signal N ended is this and N, as in a shell.
@@ -402,7 +402,7 @@ def _run_program(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[
     with process.Process(child.Invocation(_SHELL, arguments, dict(os.environ), os.getcwd())) as program:
         for stream, chunk in program.chunks(timeout):
             sizes[stream] += len(chunk)
-            ends[stream] = (ends[stream] + chunk)[-_KEPT:]  # a program may print without limit
+            ends[stream] = (ends[stream] + chunk)[-_STREAM_TAIL:]  # a program may print without limit
     code = program.exit_code or 0
     stdout, stderr = (_stream_text(ends[stream], sizes[stream]) for stream in (process.STDOUT, process.STDERR))
     return {"exit_code": code if code >= 0 else _SIGNALLED - code, "stdout": stdout, "stderr": stderr}
@@ -440,7 +440,7 @@ if find_spec("_sqlite3") is None:
 
 _READ: Final = 64 * 1024
 #: Characters of a text and members of a list or mapping in a document that is too large: fewer until it is not.
-_LONGEST: Final = ((1000, 1000), (100, 100), (100, 10), (100, 1))
+_CUT_LIMITS: Final = ((1000, 1000), (100, 100), (100, 10), (100, 1))
 
 
 class Sender:
@@ -460,7 +460,7 @@ class Sender:
     def event(self, document: Mapping[str, object]) -> None:
         """Send a document of a run. One that is too large for the controller is cut, the more the larger it is."""
         raw = protocol.encode_plain("event", {"document": document})
-        for limits in _LONGEST:
+        for limits in _CUT_LIMITS:
             if len(raw) <= jobs.MAX_EVENT:
                 break
             cut = {name: _cut(value, *limits) for name, value in document.items()}
