@@ -119,7 +119,7 @@ class HostChannel:
         """
         if self.ended:
             return []
-        # Before the job, only the first program has run, and it imports nothing but the standard library.
+        # Before the job, the host imports only the standard library and this package, whose archive is complete.
         if not self.sent and (missing := _NO_MODULE.fullmatch(error)):
             error = f"needs all of Python's standard library (Debian: the package python3): {missing[1]}"
         return [self._end(LOST if self.sent else UNREACHABLE, error=error)]

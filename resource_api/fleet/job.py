@@ -87,7 +87,7 @@ def with_id(job: HostJob, key: bytes = b"") -> HostJob:
     """Return a job with its inputs encoded for sending, and with its id, by which a host recognizes the job.
 
     An equal job has the same id, so a host that gets it twice runs it once. ``key``: up to 64 bytes for the digests of
-    secrets, without which these cannot be guessed from the id.
+    secrets in the id: without the key, no secret can be guessed from the id.
     """
     inputs = {name: _encoded_input(value) for name, value in job.inputs.items()}
     sent = job._replace(documents=list(job.documents), inputs=inputs, id="")
@@ -173,7 +173,7 @@ def _manifest_texts(job: HostJob) -> Mapping[str, str]:
 def _digest(job: HostJob, key: bytes) -> str:
     """Return the id of a job, by which a host that gets an equal job twice runs it once.
 
-    The id contains secrets as digests with ``key``, without which they cannot be guessed.
+    Secrets enter it as digests with ``key``: without the key, no secret can be guessed from the id.
     """
     from hashlib import blake2b, sha256  # only the controller needs it
 

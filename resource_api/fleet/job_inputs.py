@@ -155,7 +155,7 @@ def _contents_at(path: str, trust: CodeTrust) -> Iterator[tuple[str, bytes]]:
             yield path, file.read(LARGEST + 1)
         return
     listing = list_directory(path, trust)
-    # The host needs the fields of each ``Member``, and its digest; the last field, ``parts``, follows from the name.
+    # The fields of each ``Member`` and its digest; its last field, ``parts``, is the content, which is yielded below.
     yield f"{path}/", json.dumps([[*member[:-1], digest] for member, digest in listing]).encode()
     for member, _ in listing:
         if member.kind == "file":

@@ -401,7 +401,7 @@ class FleetRun:
         self._progress = self._progress._replace(halted=self._progress.halted or reason)
 
     def _batch_report(self, number: int, *, last: bool = False) -> BatchReport:
-        """Return the report of the present batch, with the results so far; ``last``: the run ends with it."""
+        """Return the report of the present batch for the observer, with the results so far; ``last``: the run ends."""
         remaining = self._plan.total - self._plan.ends[number - 1]
         counts = dict(Counter(self._outcomes.values()))
         return BatchReport(number, len(self._plan.ends), counts, remaining, self._outcomes, last)

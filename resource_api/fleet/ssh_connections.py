@@ -154,7 +154,7 @@ class SshConnections:
                 stream.drained.set()
 
     def _put(self, events: Sequence[HostEvent], size: int = 0) -> None:
-        """Pass events to the caller's thread; ``size``: their bytes, which are buffered until it takes the last one."""
+        """Pass events to the caller's thread; ``size``: their bytes, buffered until the caller takes the last event."""
         if events:
             with self._arrived:
                 self._events.extend((event, 0) for event in events[:-1])

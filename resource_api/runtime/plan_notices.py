@@ -226,8 +226,9 @@ def _recording_stacks(
 def is_same_place(definition: TypeDefinition, instances: ProviderInstances, state: StackState, record: Record) -> bool:
     """Return whether a record of another stack may be about the same system as a resource of this stack.
 
-    ``state``: of that stack. ``definition``: of the provider instance here, one of ``instances``. Providers are
-    compared by their configurations; without one, by the machine that wrote the other stack last.
+    ``state``: of that stack. ``definition``: of the provider instance here, one of ``instances``. The systems are
+    compared by the configurations of their providers. Where a type has no configuration, its system is the machine:
+    then the one that wrote the other stack last counts.
     """
     if not definition.config.attributes:
         return state.machine in {"", machine_id()}

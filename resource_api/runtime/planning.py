@@ -228,6 +228,7 @@ class Planning:
         with self._log.bind(phase="observe"):
             if selected is None or not self.options.excludes:
                 return observe(catalog, prior, selected, self.snapshot), selected
+            # Excluded resources that selected ones need are read too, to know whether they exist.
             needed = targets.needed(catalog, targets.excluded(catalog, self.options, prior.undeclared), selected)
             assumed = self._environment.assumed
             needed = {index for index in needed if str(catalog.entries[index].reference) not in assumed}

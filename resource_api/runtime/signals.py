@@ -104,7 +104,7 @@ class Interrupts:
 def exit_despite_threads(code: int) -> None:
     """End the process with ``code`` after some seconds, even if a thread that a provider has left still runs.
 
-    Python would wait for such a thread without limit. If it ends before, the timer ends with the process.
+    Python would wait for such a thread without limit. If the thread ends before, the timer ends with the process.
     """
     if all(thread.daemon or thread is threading.main_thread() for thread in threading.enumerate()):
         return

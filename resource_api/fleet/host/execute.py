@@ -579,9 +579,9 @@ def _recovery_options(job: HostJob) -> str:
 
 
 def hello(cache: str) -> dict[str, object]:
-    """Return the first document of a host, for the records of the controller.
+    """Return the first document of a host, the environment in which its job runs.
 
-    It contains the version of Python and of this package, the user's number and the free space of ``cache``.
+    It contains the versions of Python and of this package, the user's number, and the free space beside ``cache``.
     """
     free = os.statvfs(cache)
     fields = {"python": ".".join(map(str, sys.version_info[:3])), "version": __version__, "uid": os.geteuid()}
