@@ -441,7 +441,10 @@ class Merge:
         self._batch = _Groups()
 
     def in_order(self, groups: Iterable[HostGroup]) -> list[HostGroup]:
-        """Return groups in the order of the selection; the hosts of each group are sorted in place."""
+        """Return groups in the order of the selection, as hosts end in any order.
+
+        The hosts of each group are sorted in place.
+        """
         index = self._indices.__getitem__
         unsorted = list(groups)
         for group in unsorted:

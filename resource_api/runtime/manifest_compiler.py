@@ -207,7 +207,10 @@ class ManifestCompiler:
     def _scope(
         self, manifest: Manifest, inputs: Mapping[str, object], providers: ProviderPool
     ) -> tuple[Scope, Definitions]:
-        """Return the scope of the expressions of a manifest, and the definitions of its types."""
+        """Return the scope of the expressions of a manifest, and the definitions of its types, for the compiler.
+
+        From now on the secret inputs are masked in the log.
+        """
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
         pure = partial(provider_config.invoke, ask=providers.call_function)

@@ -499,11 +499,11 @@ class CopiedStack(NamedTuple):
 def copy_stacks(
     source: Store, target: Store, names: Sequence[StackName], url: str, timeout: float
 ) -> list[CopiedStack]:
-    """Copy stacks with lineage, serial, resources, outputs, due refreshes, open intents and runs; return them.
+    """Copy stacks with lineage, serial, resources, outputs, due refreshes, open intents and runs.
 
-    Stacks that an interrupted copy has written stay as they are. ``url`` is the target's, for messages. ``timeout``:
-    seconds to wait for each lock. Raise ``ManifestError`` where the target has a stack of another lineage or a newer
-    one, before anything is copied, and ``StateError``.
+    Return a row for each stack. Those that an interrupted copy has written stay as they are. ``url`` is the target's,
+    for messages. ``timeout``: seconds to wait for each lock. Raise ``ManifestError`` where the target has a stack of
+    another lineage or a newer one, before anything is copied, and ``StateError``.
     """
     source.check()
     with source.lock("state copy", timeout), target.lock("state copy", timeout):

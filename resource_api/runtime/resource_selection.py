@@ -45,10 +45,11 @@ def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
 
 
 def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition], set[str]]:
-    """Return the types that ``user,group`` or ``ssh*`` mean, each once, and the explicit names among them.
+    """Return the types that ``user,group`` or ``ssh*`` mean, each once, and the names that are no patterns.
 
-    A pattern, such as ``*`` for all types, means those that can be listed; the reason for leaving one out is logged at
-    info, a broken file as a warning. Raise ``UsageError`` for no type, and for an explicit type without resources.
+    It is an error if a type of such a name cannot be listed. A pattern, such as ``*`` for all types, means only those
+    that can be listed; the reason for leaving a type out is logged at info, a broken file as a warning. Raise
+    ``UsageError`` for no type, and for an explicit type without resources.
     """
     definitions: dict[str, TypeDefinition] = {}
     explicit = set[str]()
@@ -190,7 +191,10 @@ def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callabl
 
 
 def documents(listed: Listed) -> list[dict[str, object]]:
-    """Return the resources as flat JSON objects, sorted by title in each type; of several types with references."""
+    """Return the resources as flat JSON objects, sorted by title in each type.
+
+    Among several types, each object also has the reference of its resource.
+    """
     flat = []
     for definition, rows in listed:
         titled = ((definition.title_of(row), row) for row in rows)
