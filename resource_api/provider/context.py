@@ -531,9 +531,9 @@ class Context:
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Open a logging context for resources; used by ``with`` or without it.
+        """Open a logging context for resources, which authors use as a block (``with``) or without one.
 
-        Its success sets ``status``, or reports the difference of the two states in ``change``, is and should.
+        Its success sets ``status``, or reports the difference between the two states in ``change``, is and should.
         """
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()

@@ -454,7 +454,10 @@ def _last_change(run: Line, document: RunJson) -> ChangedResourcesJson:
 
 
 def _drifted_resources(documents: Iterable[RunJson]) -> list[DriftedResourceJson]:
-    """Return the resources that runs found drifted, with the number of these runs: the most frequent first."""
+    """Return the resources that runs found drifted, for the overview, each with the number of these runs.
+
+    The most frequent ones are first.
+    """
     drifted: dict[str, DriftedResourceJson] = {}
     for document in documents:
         for drift in document["drift"]:
@@ -468,7 +471,7 @@ def _drifted_resources(documents: Iterable[RunJson]) -> list[DriftedResourceJson
 
 
 def _slow_calls(documents: Iterable[RunJson]) -> list[SlowCallJson]:
-    """Return the calls of providers that took longest, among those in the documents of runs."""
+    """Return the calls of providers that took longest, among those in the documents of runs, for the overview."""
     calls = nlargest(_SLOW, (call for item in documents for call in item["calls"]), key=lambda call: call["seconds"])
     return [
         {

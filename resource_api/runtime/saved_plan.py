@@ -324,7 +324,7 @@ def _step_digest(step: Mapping[str, object] | None) -> str:
 
 
 def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) -> str:
-    """Return the difference between the present state and that of ``saved``, a plan or a confirmation, or ""."""
+    """Return the reason why the plan or confirmation ``saved`` is stale: it was made of another state; or ""."""
     for field, current in (("lineage", lineage), ("serial", serial)):
         before = saved.get(field)
         if before != current:

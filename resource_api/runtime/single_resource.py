@@ -195,7 +195,10 @@ def _changes(
 
 
 def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> list[str]:
-    """Return those of ``names`` that differ by the provider's ``verdicts``, with its reasons; none if it failed."""
+    """Return the ``names`` of attributes that differ by the provider's ``verdicts``, with its reasons, for a message.
+
+    An exception means that its comparison failed: then no difference is known.
+    """
     if isinstance(verdicts, Exception):
         return []
     answers = [verdict if isinstance(verdict, tuple) else (verdict, "") for verdict in verdicts]

@@ -61,7 +61,10 @@ def lock(
 
 
 def schema(program: ProviderProgram, title: str) -> dict[str, object]:
-    """Return the schemas of a program, which is started, as a document under a title. Raise ``DefinitionError``."""
+    """Start the program of a provider, and return the document of its schemas with a title, for ``providers schema``.
+
+    Raise ``DefinitionError`` if it cannot be used.
+    """
     family = Family(program.name, program.path, lambda _level, _text: None)  # its log lines are dropped
     try:
         return family.document(title)
