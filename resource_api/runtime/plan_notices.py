@@ -150,8 +150,9 @@ def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
 
 def _changes_or_records(step: Step) -> bool:
     """Return whether this run changes a resource or first records it."""
-    is_changed = step.action not in _READING_ACTIONS or bool(step.refreshed_by)
-    return not step.entry.meta.noop and (is_changed or step.record is None)
+    if step.entry.meta.noop:
+        return False
+    return step.action not in _READING_ACTIONS or bool(step.refreshed_by) or step.record is None
 
 
 def _readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[StackName, StackState]]:
