@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.datatypes import messages, referred_values
+from resource_api.model.datatypes import messages
 from resource_api.model.sealed_secrets import holds_secret
 from resource_api.model.values.errors import Problem, WrongAnswer, reason
 from resource_api.model.values.start_up import regex
@@ -41,11 +41,12 @@ _DIGITS: Final = regex(r"[0-9]{1,18}\Z")
 def fill_defaults(definition: AttributeSet, resource: Resource) -> Resource:
     """Fill the type's defaults into ``resource``, in place, and wrap sensitive values; return it.
 
-    An attribute declared null is not managed: it is removed and gets no default. A default of None stays.
+    An attribute declared null is not managed: it is removed and gets no default. Its key stays until the defaults are
+    filled in, so that no default replaces it.
     """
     nulls = [name for name, value in resource.items() if value is None] if None in resource.values() else ()
     for name, attribute in definition.defaults:
-        if name not in resource:
+        if name not in resource:  # resources share a scalar default; each gets its own copy of a list or mapping
             resource[name] = attribute.default if type(attribute.default) in SCALAR_TYPES else attribute.fresh_default()
     for name in nulls:
         del resource[name]
@@ -106,16 +107,6 @@ def check_values(
     return problems
 
 
-def with_texts(datatype: DataType, written: object, value: object) -> Any:
-    """Return a value with its numbers and Booleans as text where the data type accepts only text.
-
-    Only results of references in ``written``, the value as declared, are converted, as in ``port: ${inputs.port}``.
-    """
-    if value is None or type(value) in {str, float}:
-        return value
-    return referred_values.with_texts(datatype, written, value)
-
-
 def explain_refusal(
     name: str, attribute: Attribute, value: object, written: object, spelling: str = ""
 ) -> Iterator[Problem]:
@@ -136,7 +127,10 @@ def explain_refusal(
 
 
 def _is_partly_known(datatype: DataType, value: object) -> bool:
-    """Return whether a value has unknown parts and fits otherwise; False for one that contains itself."""
+    """Return whether a value has unknown parts and its known parts fit: it is accepted until all parts are known.
+
+    A value that contains itself is refused.
+    """
     try:
         return is_unknown(value) and datatype.accepts_known(value)
     except RecursionError:
@@ -202,8 +196,8 @@ def _call_canonicalize(
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Return the answers of the provider's ``canonicalize``, and the problems of these answers by index.
 
-    It is called once for all resources, or once for each if that raises, to know which one is at fault. For speed only
-    suspect answers are checked.
+    The method is called once for all resources. If that raises, it is called once for each resource, so that the
+    exception becomes the problem of the resource that causes it. For speed only suspect answers are checked.
     """
     arguments = resources
     if not are_flat(resources):  # no provider receives an unknown value
@@ -216,7 +210,8 @@ def _call_canonicalize(
         pairs = zip(resources, answers, strict=True)
         suspect.update(index for index, (before, after) in enumerate(pairs) if after.keys() != before.keys())
     except WrongAnswer as error:
-        # One by one, some would be accepted: a 'return' within the loop returns a single resource.
+        # The answer has a wrong shape, so every resource has the problem. A call for each would hide the mistake: a
+        # method with 'return' in its loop answers with one resource, which is right for a single one.
         answers = [error] * len(resources)
         suspect = set(range(len(answers)))
     except Exception:  # noqa: BLE001 - repeated for each resource

@@ -155,7 +155,8 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
         missing=table.missing,
         left_out=table.left_out,
         purges=rules,
-        # What is left out cannot fail, nor can a component without resources.
+        # A handler whose targets are all left out, or components without resources, has an empty entry: they cannot
+        # fail, so it never runs.
         on_failure={**{entry.index: () for entry in builder.failure_handlers}, **catalog.on_failure},
     )
 
@@ -171,7 +172,10 @@ def _check_outputs(manifest: Manifest, evaluator: Evaluator, diagnostics: Diagno
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
-    """Sort and number entries by ``order``, references in the order of a rehearsal; other entries come last."""
+    """Sort and number entries by ``order``, the references in the order that a rehearsal tries; the rest comes last.
+
+    Edges are numbered by these indices, so only relationships can change this order.
+    """
     positions = {reference: index for index, reference in enumerate(order)}
     entries.sort(key=lambda entry: positions.get(str(entry.reference), len(positions)))
     for index, entry in enumerate(entries):
@@ -179,7 +183,10 @@ def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
 
 
 def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Warn, beside errors, of resources whose provider is not installed: without errors the plan checks this."""
+    """Warn of resources whose provider is not installed, so that they are reported together with the errors.
+
+    Compiling fails after this. Without errors the plan reports them.
+    """
     for entry in table.entries:
         if message := table.missing.get(entry.instance):
             diagnostics.add(entry, Problem(None, message, "warning", code="type"))
@@ -215,7 +222,10 @@ def _move_problem(move: Moved, table: ResourceTable, forward: Mapping[Reference,
 
 
 def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set[Reference]:
-    """Return the later names of a resource by ``moved`` (name → next name); ``name`` is among them in a circle."""
+    """Return the later names of a resource by ``forward``, name → next name: to detect a circle of ``moved``.
+
+    For moves from a to b and b to c the names after a are b and c; in a circle ``name`` itself is among them.
+    """
     names: set[Reference] = set()
     while (name := forward.get(name, name)) not in names and name in forward:
         names.add(name)
@@ -238,6 +248,7 @@ def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagn
             diagnostics.name_change_error(removal, message)
             continue
         for move in manifest.moved:
+            # The target is the removed name, or inside that component: Site[a]/File[b] for Site[a].
             if f"{move.target}/".startswith(f"{removal.reference}/"):
                 message = f"{removal.reference} is removed, and {move.source} has moved to {move.target}"
                 diagnostics.name_change_error(removal, f"{message} at {move.origin.place()}")
@@ -287,7 +298,10 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
 
 
 def _automatic_pairs(edges: Sequence[Edge], index_of: Sequence[int]) -> set[tuple[int, int]]:
-    """Return the pairs of indexes that automatic edges join, and no explicit edge; ``index_of``: number → index."""
+    """Return the pairs of indexes that automatic edges join, and no explicit edge; ``index_of``: number → index.
+
+    Preflight findings are deferred for resources after a changed one only if they require it explicitly.
+    """
     automatic = {(index_of[edge.first], index_of[edge.then]) for edge in edges if edge.automatic}
     if automatic:
         automatic -= {(index_of[edge.first], index_of[edge.then]) for edge in edges if not edge.automatic}
@@ -312,7 +326,10 @@ def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -
 
 
 def _purged_definition(purge: Purge, table: ResourceTable, diagnostics: Diagnostics) -> TypeDefinition | None:
-    """Return the type of an entry of ``purge``, for its provider instance; report one that cannot be purged: None."""
+    """Return the type of an entry of ``purge``, as its provider instance defines it.
+
+    Report an unknown type, and one whose resources cannot be purged, and return None.
+    """
     name = capitalize_type(purge.type)
     try:
         if table.component(purge.type) is not None:

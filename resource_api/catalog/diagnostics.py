@@ -34,7 +34,7 @@ class Diagnostics:
         self._repeated: set[int] = set()
         #: Position and code → the indices of the errors of elements there.
         self._by_position: dict[tuple[str, int, int, str], list[int]] = {}
-        #: Entry's index → the attributes that are the suggestions for its unknown ones.
+        #: Entry's index → the attributes that are the suggestions for its unknown ones: no report as missing follows.
         self._suggested: dict[int, set[str]] = {}
 
     @property
@@ -68,7 +68,10 @@ class Diagnostics:
         self.add_of_attribute(entry, Problem(attribute, message, code=code, hint=hint))
 
     def unknown_attribute(self, entry: Entry, attribute: str, names: Collection[str]) -> None:
-        """Add the error that a resource has no ``attribute``; keep the nearest of ``names`` for ``suggested``."""
+        """Add the error that a resource has no ``attribute``, with the nearest of ``names`` as the suggestion.
+
+        The suggested one is recorded: it is misspelt, and must not be reported as missing too.
+        """
         word, hint = suggested_word(attribute, names, "attribute", entry.definition.name)
         self._suggested.setdefault(entry.index, set()).add(word)
         self.resource_error(entry, attribute, f"unknown attribute '{attribute}'", "unknown_attribute", hint)

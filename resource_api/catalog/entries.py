@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import for_each
-from resource_api.catalog.canonicalize import explain_refusal, with_texts
+from resource_api.catalog.canonicalize import explain_refusal
 from resource_api.catalog.expression_scope import NameEvaluator, have_literal_names
 from resource_api.catalog.provider_config import select_instance, unknown_implementation
 from resource_api.catalog.resource_table import ResourceTable, add_namevars
 from resource_api.manifest.sections import ManifestBuilder
 from resource_api.model.attribute import CARDINALITY, METAPARAMETERS
+from resource_api.model.datatypes.referred_values import with_texts
 from resource_api.model.entry import NO_META, ComponentInstance, Entry, make_meta
 from resource_api.model.values import expression, reference
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, suggested_word, suggestion
@@ -119,7 +120,10 @@ class EntryBuilder:
         entry.written = self._declared_values(entry, manifest.defaults_of(declaration) if manifest.defaults else {})
 
     def _report_duplicate(self, declared: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
-        """Report a title that the ``first`` resource has already; for elements of one ``for_each``, their numbers."""
+        """Report a title that the ``first`` resource has already, with its position.
+
+        If both are elements of ``for_each``, the same declaration is at both positions: report their numbers instead.
+        """
         message, hint = f"declared twice; first at {self._diagnostics.location(first)}", ""
         element, former = declared.declaration.element, first.declaration.element
         if element is not None and former is not None and element.number > former.number:
@@ -128,7 +132,11 @@ class EntryBuilder:
         self._diagnostics.resource_error(declared, None, message, "duplicate", hint)
 
     def _add_component(self, component: ComponentInstance, loaded: LoadedComponent, manifest: Manifest) -> None:
-        """Add the entries of a component's resources. References to those of an invalid one are not reported too."""
+        """Add the entries of a component's resources.
+
+        The type of a component that cannot be expanded becomes incomplete: references to its resources are no further
+        errors.
+        """
         if (first := self._table.components.setdefault(component.reference, component)) is not component:
             self._report_duplicate(component, first)
             return
@@ -147,15 +155,15 @@ class EntryBuilder:
         component.members = self._table.entries[start:]
 
     def _instance(self, declaration: Declaration, component: LoadedComponent | None) -> str:
-        """Return the provider instance that ``provider`` selects, or the default one; report an unsuitable one.
+        """Return the provider instance that ``provider`` selects, or the type's default; report an unsuitable one.
 
-        On a component, it selects the provider of those of its resources that have the provider's type.
+        A component may select a provider of any type, because its resources of that type inherit the selection.
         """
         name = declaration.meta.get("provider")
         if name is None or name == declaration.type:
             return declaration.type
         try:
-            type_name = declaration.type if component is None else ""
+            type_name = declaration.type if component is None else ""  # "" accepts any type
             return select_instance(name, type_name, self._diagnostics.manifest)
         except ValueError as error:
             self._diagnostics.declaration_error(declaration, str(error), "provider", "provider")
@@ -174,7 +182,10 @@ class EntryBuilder:
             self._diagnostics.resource_error(entry, "implementation", message, "provider", hint)
 
     def _check_lifecycle(self, entry: Entry) -> None:
-        """Check ``lifecycle``, with ``*`` and names as manifests spell them replaced by the type's attributes."""
+        """Check ``lifecycle`` and set it in the entry with the type's own attribute names.
+
+        Manifests may spell an attribute differently, as ``retry_``, and ``*`` stands for all managed attributes.
+        """
         lifecycle, definition = entry.meta.lifecycle, entry.definition
         self._check_former_names(entry)
         if definition.spelt:
@@ -207,7 +218,11 @@ class EntryBuilder:
                 self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
     def _reason_without_effect(self, entry: Entry, text: str) -> str:
-        """Return why the key path ``text`` in ``ignore_changes`` has no effect, or ""."""
+        """Return why the key path ``text`` in ``ignore_changes`` can never have an effect, for a warning, or "".
+
+        That holds for an attribute without changes: of a kind that never has any, or an ``ensure`` with one value
+        beside ``absent``. A key path into a value without parts has no effect either.
+        """
         name, path = attribute_of(text), text[len(attribute_of(text)) :]
         attribute = entry.definition.attributes.get(name)
         if attribute is None:
@@ -245,8 +260,10 @@ class EntryBuilder:
         if not values.keys() <= attributes.keys() or not definition.special.isdisjoint(values):
             for name in list(values):
                 self._check_attribute(entry, name, values)
-        # Unless the title itself is the namevar, references may use the namevar as a title.
-        if not add_namevars(entry, values, self._diagnostics) or entry.declaration.parent:
+        # References may use the namevar in place of the title. They differ if the namevar is declared beside the title,
+        # or in a component, whose name precedes the title: Site[a]/File[b] has the namevar b.
+        title_is_name = add_namevars(entry, values, self._diagnostics)
+        if not title_is_name or entry.declaration.parent:
             self._table.add_namevar(entry, values)
         return values
 
@@ -306,10 +323,16 @@ _NEVER_CHANGED: Final[Mapping[str, str]] = {
 
 
 def _enum_words(datatype: DataType) -> set[str | bool | None]:
-    """Return the words of an enumeration, with None if the data type accepts other values too."""
+    """Return the words of an enumeration, with None if the data type accepts other values too.
+
+    An ``ensure`` with a single word beside ``absent`` can differ in nothing but the resource's existence.
+    """
     words: set[str | bool | None] = set()
     for leaf in datatype.leaves:
-        words |= set(leaf.words) if leaf.kind == "Enum" else {None} if leaf.kind != "Undef" else set()
+        if leaf.kind == "Enum":
+            words |= set(leaf.words)
+        elif leaf.kind != "Undef":
+            words.add(None)
     return words
 
 
@@ -343,10 +366,14 @@ class Expander:
         self._diagnostics = diagnostics
         self._error = diagnostics.resource_error
         self._scope = scope
+        #: Resolves a path into a resource or component as unknown: their values are evaluated after the expansion.
         self._resolve = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
 
     def expand(self, component: ComponentInstance, loaded: LoadedComponent) -> list[Declaration] | None:
-        """Return the declarations of a component's resources, with inputs and outputs set; None for a misuse."""
+        """Return the declarations of a component's resources, and set the component's inputs and outputs.
+
+        Return None, with the reasons reported, for a misuse, invalid inputs or a file that cannot be built with them.
+        """
         if message := self._misuse(component):
             self._error(component, None, message, "component")
             return None
@@ -374,10 +401,11 @@ class Expander:
     def declarations(
         self, written: Iterable[Declaration], inputs: Mapping[str, object] | None = None
     ) -> Iterator[Declaration]:
-        """Yield the declarations that result from ``written``, with their names evaluated.
+        """Yield the declarations that result from the ``written`` ones, with the expressions in their names evaluated.
 
-        One with ``for_each`` or ``when`` results in any number. ``inputs``: those of the component around them. The
-        type of an invalid declaration becomes incomplete, so that references to its resources are not reported too.
+        A written declaration with ``for_each`` or ``when`` results in any number of them. ``inputs`` are those of the
+        component that contains the declarations. The type of an invalid one becomes incomplete, so that references to
+        its resources are no further errors.
         """
         maker: for_each.DeclarationMaker | None = None
         for written_declaration in written:
@@ -512,7 +540,8 @@ class Expander:
     def _is_provider_for(self, name: str, type_name: str) -> bool:
         """Return whether a resource of ``type_name`` in a component inherits the component's provider ``name``.
 
-        Only resources of its type and components do; all inherit an unknown provider, so that one of them reports it.
+        Resources of the provider's type inherit it, and inner components, for their own resources. An unknown provider
+        is inherited by all, so that the error is reported.
         """
         configured = self._manifest.providers.get(name)
         if configured is None or configured.type == type_name:

@@ -39,7 +39,10 @@ T = TypeVar("T")
 
 
 def _item(written: Any, key: str) -> Any:
-    """Return the value under a key of a mapping, or at an index (as text) of a list; None if there is none."""
+    """Return the item of a mapping or list to which one key of a path leads; None if there is none.
+
+    The keys of paths are texts, also indices, as ``-1`` in ``${values.hosts[-1]}``.
+    """
     if type(written) is dict:
         return written.get(key)
     return written[int(key)] if key.lstrip("-").isdecimal() and -len(written) <= int(key) < len(written) else None
@@ -58,7 +61,10 @@ def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
 
 
 def _within(kinds: Kinds, keys: tuple[str, ...]) -> Kinds:
-    """Return the data types of the part at ``keys`` of a value with one of the data types ``kinds``."""
+    """Return the data types of the part at ``keys`` of a value with one of the data types ``kinds``.
+
+    So the type of ``${Type[a].info.port}`` is known before its value, and a misfit is an error already in the compiler.
+    """
     for key in keys:
         kinds = referred_values.part_kinds(kinds, key)
     return kinds
@@ -106,7 +112,10 @@ class Evaluator:
             self._canonicalize([entry])
 
     def _not_literal(self, literal: dict[str, list[Entry]]) -> Iterator[Entry]:
-        """Add the entries without expressions to ``literal``, by provider instance; yield the rest."""
+        """Yield the entries with expressions; add the literal ones, without any, to ``literal`` by provider instance.
+
+        One look at all values of a batch is faster than one for each entry, and mostly all of them are literal.
+        """
         for batch in batches(self._table.entries):
             all_literal = expression.are_literal(
                 [value for entry in batch for value in _written_values(entry).values()]
@@ -206,7 +215,10 @@ class Evaluator:
     def _default_problems(
         self, type_name: str, defaults: Mapping[str, object], *, literal: bool = False
     ) -> Iterator[Problem]:
-        """Yield the problems of ``defaults`` of a type without a resource; if ``literal``, only of literal ones."""
+        """Yield the problems of values for attributes of a type that no resource has: otherwise nothing checks them.
+
+        ``literal``: of an unknown attribute, and of values without expressions, which may be invalid on this host.
+        """
         try:
             declared = AttributeSet(self._table.attributes(type_name))
         except DefinitionError as error:
@@ -222,7 +234,10 @@ class Evaluator:
                 yield from self._default_value_problems(declared, name, written)
 
     def _default_value_problems(self, declared: AttributeSet, name: str, written: object) -> Iterator[Problem]:
-        """Yield the problems of a value for the attribute ``name`` of no resource, evaluated as far as it is known."""
+        """Yield the problems of a value for the attribute ``name`` that no resource has.
+
+        The value is evaluated, and checked by its data type if it is known now.
+        """
         try:
             value = self.evaluate(written)
         except ValueError as error:
@@ -255,9 +270,10 @@ class Evaluator:
             yield path
 
     def _resource_paths(self, entry: Entry, values: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
-        """Return the paths to other resources in ``values``, by attribute; report an invalid value: ``UNKNOWN``.
+        """Return the paths to other resources in ``values``, by attribute: they order the entry after those resources.
 
-        They order the entry after those resources. An error that only passes on a component's input is not repeated.
+        Report an invalid value, and replace it by ``UNKNOWN``. The error of a component's input has been reported; it
+        is not repeated for the attributes that use the input.
         """
         resource_paths = {}
         for name, value in values.items():
@@ -278,7 +294,10 @@ class Evaluator:
         return resource_paths
 
     def _ephemeral_problem(self, entry: Entry, name: str, value: object) -> str:
-        """Return the error of an attribute that would record an ephemeral input, or ""; note it in the entry."""
+        """Return the error of an attribute that would record an ephemeral input, or "".
+
+        The attribute is added to those of the entry that are ephemeral: no other value may refer to it.
+        """
         if not (source := self.scope.ephemeral_input(value)):
             return ""
         entry.ephemeral = (*entry.ephemeral, name)
@@ -296,7 +315,10 @@ class Evaluator:
         return list(filter(None, map(self._find, paths)))
 
     def _prerequisites(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
-        """Return the resources that must precede a value with these paths: targets, all of components in use."""
+        """Return the resources that must precede a value with these paths.
+
+        They are the targets of the paths, and all resources of a component whose output the value uses.
+        """
         components = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
         return [
             *self._targets(paths),
@@ -318,6 +340,7 @@ class Evaluator:
                 return ""
             if (left_out := self._table.left_out.find(path.root)) is not None:
                 return f"{path}: {path.root} is left out: {left_out.located_reason}"
+            # The comparison with the names of all resources takes too long for each of many errors.
             names = () if self._diagnostics.many else map(str, self._table.references())
             return f"{path}: unknown resource '{path.root}'{hint(path.root, names)}"
         if path.keys[0] not in target.definition.attributes:
@@ -367,24 +390,28 @@ class Evaluator:
                 return _within(call.function.datatype.leaves, path.keys[1:])
             if name in self.scope.calls:  # an invalid value, which has been reported
                 return ()
-            return self._as_written(self._diagnostics.manifest.values.get(name), path.keys[1:])
+            return self._written_kinds(self._diagnostics.manifest.values.get(name), path.keys[1:])
         written = path.root if isinstance(path.root, Reference) else None
         root = self.scope.resolve_name(written) if written is not None else None
         if root is None:
             return ()
         if (component := self.scope.components.get(root)) is not None:
-            return self._as_written(component.outputs.get(path.keys[0]), path.keys[1:])
+            return self._written_kinds(component.outputs.get(path.keys[0]), path.keys[1:])
         target = self._find(path._replace(root=root))
         attribute = target.definition.attributes.get(path.keys[0]) if target is not None else None
         return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
 
-    def _as_written(self, written: object, keys: tuple[str, ...]) -> Kinds:
-        """Return the data types at ``keys`` in a named value or output, through its references; () if unknown."""
+    def _written_kinds(self, written: object, keys: tuple[str, ...]) -> Kinds:
+        """Return the data types at ``keys`` in a named value or output by its expression; () if unknown.
+
+        A value that is a single reference has the data types of the reference's target: ``${Type[a].info}`` at the key
+        ``port`` those of ``${Type[a].info.port}``.
+        """
         while keys and type(written) in {dict, list}:
             written, keys = _item(written, keys[0]), keys[1:]
         parsed = parse(written) if type(written) is str and "${" in written else written
         if type(parsed) is Sensitive:
-            return self._as_written(parsed.reveal(), keys)
+            return self._written_kinds(parsed.reveal(), keys)
         if not isinstance(parsed, Expression):
             return ()
         first = parsed.parts[0]
@@ -443,7 +470,10 @@ class Evaluator:
         return entry.definition.renamed(values) if entry.definition.spelt else values
 
     def _fill_defaults(self, entry: Entry) -> Resource:
-        """Return an entry's values with defaults; reduce ``written``, which state records, to names if possible."""
+        """Return an entry's values with defaults, and set ``written``, the declared values that state records.
+
+        For less memory ``written`` holds only the attributes' names where the values themselves are kept in ``should``.
+        """
         values = _written_values(entry)
         if entry.pending or entry.definition.sensitive:
             entry.written = values.copy()
@@ -460,7 +490,7 @@ def _ephemeral(name: str) -> str:
 
 
 def _has_path(value: object) -> bool:
-    """Return whether a value contains an expression, valid or not."""
+    """Return whether a value contains an expression, valid or not: its value depends on the host."""
     try:
         return next(expression.find_paths(value), None) is not None
     except ValueError:
@@ -474,7 +504,10 @@ def _written_values(entry: Entry) -> Resource:
 
 
 def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, object]) -> bool:
-    """Return whether a path leads to a key that the declared value lacks and a provider with ``plan`` may add."""
+    """Return whether a path leads to a key that the declared value lacks and a provider with ``plan`` may add.
+
+    The path's value is then unknown until the provider's answer; without ``plan`` such a path is an error.
+    """
     if len(path.keys) == 1 or "plan" not in definition.features:
         return False
     try:

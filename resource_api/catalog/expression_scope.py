@@ -10,9 +10,9 @@ from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog import canonicalize
 from resource_api.manifest import input_values, metaparameters
 from resource_api.model.attribute import CARDINALITY, EVALUATED, RELATIONSHIPS
+from resource_api.model.datatypes import referred_values
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values.errors import Problem, hint, suggestion
@@ -165,7 +165,11 @@ class Scope:
     def known_value(
         self, written: object, noun: str, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Any:
-        """Return a value that is known before anything is read, or ``UNKNOWN``; raise ``ValueError`` about ``noun``."""
+        """Return the value of a title or metaparameter, which is needed before any resource is read.
+
+        It is ``UNKNOWN`` if it uses an invalid input or value. Raise ``ValueError`` for a path into a resource, and for
+        a function that is not pure; ``noun`` is the subject of the message: "a title".
+        """
         refusals = partial(_refuse_resource, noun), partial(_refuse_function, noun)
         lookup = _Lookup(*refusals, expand_components=False, inside=inside, expansion=expansion)
         value = expression.evaluate(written, partial(self._resolve, lookup))
@@ -205,15 +209,16 @@ class Scope:
         return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
 
     def _definition(self, path: ExpressionPath, *, of_configurations: bool) -> Any:
-        """Return the named value or component's output at a path, as written; None for other paths.
+        """Return the named value or component's output at a path, as written, to search it for paths; None for others.
 
-        ``of_configurations``: with the configurations of the provider whose function the named value calls.
+        A named value is returned in a list, with the configurations of the provider whose function it calls if
+        ``of_configurations``: the value depends on the paths in these too.
         """
         if path.root == "values":
             name = path.keys[0]
             value, call = self._manifest.values.get(name), self.calls.get(name)
             if call is None:
-                return None if name in self.calls else [value]  # an invalid one has been reported
+                return None if name in self.calls else [value]  # None in ``calls``: invalid, and reported
             configured = self._manifest.providers.values() if of_configurations else ()
             return [value, *(provider.config for provider in configured if provider.instance == call.instance)]
         component = self.components.get(path.root) if isinstance(path.root, tuple) else None
@@ -228,7 +233,7 @@ class Scope:
         """
         value = expression.evaluate(written, resolve)
         if type(value) is not str and value is not UNKNOWN and name in entry.definition.attributes:
-            value = canonicalize.with_texts(entry.definition.attributes[name].datatype, written, value)
+            value = referred_values.with_texts(entry.definition.attributes[name].datatype, written, value)
         if name in entry.definition.content_attributes:
             if is_unknown(value):
                 # A description that is not completely known is no content yet.
@@ -378,8 +383,9 @@ class Scope:
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
         """Return the value at a path into the named value or output ``name``, which is written as ``value``.
 
-        It is evaluated once in an expansion, and counts at each use. Raise ``ValueError`` for a cycle, and beyond the
-        limits.
+        An expansion evaluates each name once and keeps the result. Each use counts all lookups of that evaluation, so
+        that a few values that repeat each other cannot expand to gigabytes. Raise ``ValueError`` for a cycle, and
+        beyond the limits.
         """
         inside = (*lookup.inside, name)
         if name in lookup.inside:
@@ -425,16 +431,16 @@ def _unknown_name(path: ExpressionPath, kind: str, names: Any) -> ValueError:
 #: The paths in metaparameters that hold references.
 _LIFECYCLE_REFERENCES: Final = (("lifecycle", "replace_triggered_by"), ("lifecycle", "deleted_with"))
 #: Those that hold text, in which an Integer or a Boolean is written as in texts.
-_TEXTS: Final = ("tag", "loglevel", "ignore_changes", "replace", "replace_on_changes", "aliases", "import")
+_TEXT_KEYS: Final = ("tag", "loglevel", "ignore_changes", "replace", "replace_on_changes", "aliases", "import")
 
 
 def _takes_text(path: tuple[str | int, ...]) -> bool:
     """Return whether the part at a path of a metaparameter is text or texts: numbers become text there."""
-    return not {*path[:2]}.isdisjoint(_TEXTS)
+    return not {*path[:2]}.isdisjoint(_TEXT_KEYS)
 
 
-def value_at(value: Any, path: Sequence[str | int]) -> Any:
-    """Return the part of a value at the keys and indexes of ``path``, or None if there is none."""
+def _part_at(value: Any, path: Sequence[str | int]) -> Any:
+    """Return the part of a value at the keys and indexes of ``path``, for a message, or None if there is none."""
     for step in path:
         try:
             value = value[step]
@@ -462,7 +468,7 @@ class NameEvaluator:
         """Use the inputs, values and facts of ``scope``."""
         self._diagnostics = diagnostics
         self._scope = scope
-        #: Position and message of the problems of metaparameters so far.
+        #: Position and message of the problems of metaparameters so far: ``defaults`` concern many declarations.
         self._reported: set[tuple[FilePosition, str]] = set()
 
     def evaluate_name_changes(self, manifest: Manifest) -> Manifest:
@@ -502,7 +508,10 @@ class NameEvaluator:
         return declared._replace(meta={key: value for key, value in meta.items() if value is not None})
 
     def _metaparameter(self, declared: Declaration, key: str, written: object) -> Any:
-        """Return a metaparameter evaluated, and checked as a literal one is on reading; report an invalid one: None."""
+        """Return a metaparameter evaluated, and checked by the rules for a literal one; report an invalid one: None.
+
+        A violation by the value of an expression is reported with both: ``priority must be ...; ${inputs.p} is 5``.
+        """
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
         lacks_part = len(self._diagnostics.problems) > before
@@ -511,8 +520,7 @@ class NameEvaluator:
         for violation in metaparameters.violations(key, value):
             if lacks_part and violation.path == (key,):
                 continue  # the whole is wrong only because an invalid part is left out
-            # ``priority must be ...; ${inputs.p} is 5``: the expression and its value, unless it was written so.
-            expression_text, part = (value_at(whole, violation.path[1:]) for whole in (written, value))
+            expression_text, part = (_part_at(whole, violation.path[1:]) for whole in (written, value))
             is_literal = part is expression_text or violation.code == "unknown_key" or _takes_text(violation.path)
             is_ = part if type(part) in {int, float} else expression.kind_of(part)
             origin = "" if is_literal else f"; {expression_text} is {is_}"
@@ -561,7 +569,10 @@ class NameEvaluator:
             self._diagnostics.problems.append(problem)
 
     def _references(self, declared: Declaration, attribute: str, value: object, label: str = "") -> Any:
-        """Return one or more references in ``attribute`` with titles evaluated; report and leave out invalid ones."""
+        """Return the reference or references in the metaparameter ``attribute`` with their titles evaluated.
+
+        Report and leave out invalid ones. ``label`` replaces the attribute in messages: ``lifecycle.deleted_with``.
+        """
         if isinstance(value, list):
             references = [self._references(declared, attribute, text, label) for text in value]
             return [item for item in references if item is not None]

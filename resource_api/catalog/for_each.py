@@ -10,11 +10,11 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog.canonicalize import with_texts
 from resource_api.catalog.resource_table import LeftOut
 from resource_api.manifest import conditions, metaparameters
 from resource_api.manifest.conditions import ConditionError, NotKnownError
 from resource_api.model.attribute import CARDINALITY, EVALUATED, MISSING
+from resource_api.model.datatypes.referred_values import with_texts
 from resource_api.model.declaration import Declaration, Derivation, Element
 from resource_api.model.values import document, expression
 from resource_api.model.values.errors import DefinitionError, hint
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _EACH: Final = "each."
 #: The metaparameters that are texts: a number or a Boolean is written as in texts.
-_TEXTS: Final = frozenset({"tag", "alias"})
+_TEXT_METAPARAMETERS: Final = frozenset({"tag", "alias"})
 #: The types of values whose text holds no secret and no path.
 _IN_TEXTS: Final = frozenset({str, int, float, bool})
 #: The types of elements of a list that are their own keys.
@@ -63,7 +63,8 @@ class DeclarationMaker:
     ) -> None:
         """Evaluate collections and conditions in ``scope``; omitted declarations are added to ``table``.
 
-        ``inputs``: those of a component, whose declarations do not have the manifest's.
+        ``inputs`` are the inputs of the component that contains the declarations: ``${inputs.x}`` is one of these
+        there. None stands for the manifest's inputs.
         """
         self._table = table
         self._diagnostics = diagnostics
@@ -74,7 +75,8 @@ class DeclarationMaker:
     def _resolve(self, path: ExpressionPath) -> Any:
         """Return the value of a path in a collection or condition. Raise ``ValueError`` if it cannot be known yet.
 
-        In a component ``inputs`` are the component's; one that only a resource yields is ``UNKNOWN``.
+        In a component ``inputs`` are the component's own. Such an input is ``UNKNOWN`` as long as it holds an
+        expression that waits for a resource.
         """
         if path.root != "inputs" or self._inputs is None:
             return self._resolve_path(path)
@@ -89,10 +91,10 @@ class DeclarationMaker:
         return Sensitive(value) if secret else value
 
     def make(self, written: Declaration) -> Iterator[Declaration]:
-        """Yield the declarations of one with ``for_each`` or ``when``, their names not evaluated: any number.
+        """Yield the declarations that a ``written`` one with ``for_each`` or ``when`` stands for, possibly none.
 
-        A condition without ``each`` is judged before the collection: where it does not hold, the collection need not be
-        valid.
+        The expressions in their names are evaluated later. A condition without ``each`` is judged before the
+        collection: where it does not hold, the collection need not be valid.
         """
         loop, when = map(written.meta.get, ("for_each", "when"))
         meta = {name: value for name, value in written.meta.items() if name not in CARDINALITY}
@@ -134,7 +136,10 @@ class DeclarationMaker:
         return [value] if type(value) is str and expression.is_literal(value) else []
 
     def _attributes(self, declared: Declaration) -> Mapping[str, Attribute]:
-        """Return the attributes of a type, or the inputs of a component; none for a wrong one, reported elsewhere."""
+        """Return the attributes of a type, or the inputs of a component, to convert elements' values to their types.
+
+        Return none for an unknown type, which is reported where its resources are built.
+        """
         try:
             return self._table.attributes(declared.type)
         except DefinitionError:
@@ -289,7 +294,11 @@ def _elements(value: Any) -> Iterator[Element]:
 
 
 def _title_pattern(declared: Declaration) -> re.Pattern[str] | None:
-    """Return the pattern of a left-out declaration's possible references, to explain unknown ones; None if invalid."""
+    """Return the pattern of the references to a left-out declaration and its parts; None for an invalid title.
+
+    The title ``web-${each.key}`` of a service fits ``Service[web-1]``: such an unknown reference is explained by the
+    condition. A component's also fits the resources within it, as ``Site[a]/File[b]``.
+    """
     try:
         parsed = expression.parse(declared.title)
     except ValueError:
@@ -412,9 +421,10 @@ class _Templates:
 
         def joined(element: Element) -> Any:
             """Return the text for an element, fast if it has no secret and no other expression."""
-            pieces = [part if type(part) is str else part(element) if callable(part) else part for part in parts]
+            pieces = [part(element) if callable(part) else part for part in parts]  # a str is no callable
             if _IN_TEXTS.issuperset(map(type, pieces)):
                 text = "".join(map(expression.text_of, pieces))
+                # A value may hold the characters ``${``: they must not become an expression.
                 return text if "${" not in text else escape_expressions(text)
             return _joined(pieces, sources)
 
@@ -463,7 +473,11 @@ class _Templates:
         return lambda element: _literal(get(element))
 
     def _getter(self, path: ExpressionPath, *, whole: bool) -> Template:
-        """Return the function that follows a path into an element, fast for keys; ``whole``: it is the whole value."""
+        """Return the function that follows a path into an element; ``whole``: the path is the whole value.
+
+        Keys of mappings are followed here, which is fast for thousands of elements. ``self.member`` does the rest: list
+        indices, chosen keys and errors.
+        """
         general = partial(self.member, path, whole=whole)
         if expression.has_choices(path) or path.keys[0] not in conditions.ELEMENT_KEYS:
             return general
@@ -476,7 +490,7 @@ class _Templates:
                 if type(value) is not dict or key not in value:
                     return general(element)  # which also raises the errors
                 value = value[key]
-            return general(element) if value is MISSING else value
+            return general(element) if value is MISSING else value  # an element without a key: an error
 
         return member
 
@@ -536,7 +550,10 @@ def _title_text(written: str, value: object) -> str:
 
 
 def _parsed(leaf: Any) -> Any:
-    """Return a text as the expression in it; other values, and text without a valid expression, unchanged."""
+    """Return a text as the expression in it; other values, and text without a valid expression, unchanged.
+
+    ``with_texts`` converts a number to text only where a reference is written, which the parsed value shows.
+    """
     try:
         parsed = expression.parse(leaf) if type(leaf) is str else leaf
     except ValueError:
@@ -567,9 +584,10 @@ def _has_value(element: Element, path: ExpressionPath) -> bool:
 
 
 def _metaparameter(name: str, value: object) -> Any:
-    """Return a metaparameter for an element as a manifest would write it, with other expressions as text.
+    """Return an element's metaparameter in the form of a manifest, because it is later evaluated like a declared one.
 
-    It is later evaluated like a written one. Raise ``ConditionError`` for one with a secret.
+    An expression that does not depend on the element, as ``${inputs.x}``, is parsed by now and becomes text again.
+    Raise ``ConditionError`` for a secret.
     """
     if is_secret(value):
         path = next(path for path, leaf in leaves(value) if isinstance(leaf, Sensitive))
@@ -577,12 +595,12 @@ def _metaparameter(name: str, value: object) -> Any:
         raise ConditionError(msg, path, "use what is no secret")
 
     def written(part: object) -> Any:
-        """Return a part of the value as a manifest would write it."""
+        """Return a part of the value in the form of a manifest."""
         if isinstance(part, Expression):  # ``map_leaves`` would make a list of this tuple
             return str(part)
         if isinstance(part, (dict, list)):
             return {key: written(part[key]) for key in part} if isinstance(part, dict) else list(map(written, part))
-        return expression.text_of(part) if name in _TEXTS and type(part) in {int, bool} else part
+        return expression.text_of(part) if name in _TEXT_METAPARAMETERS and type(part) in {int, bool} else part
 
     return written(value)
 
@@ -597,14 +615,13 @@ def _literal(value: object) -> Any:
 def _joined(parts: list[Any], sources: Sequence[Any]) -> Any:
     """Join the parts of a text: literal texts, values of an element, and paths that are evaluated later.
 
-    The result is an expression with such a path, a secret with a secret part. ``sources``: each part as written.
+    If one part is such a path, the result is an expression; otherwise, if one is a secret, it is a secret text.
+    ``sources``: each part as written, for the error that a value cannot be part of a text.
     """
-    pieces = [
-        part
-        if isinstance(source, str) or isinstance(part, (Sensitive, ExpressionPath))
-        else expression.text_of(part, source)
-        for part, source in zip(parts, sources, strict=True)
-    ]
+    pieces = []
+    for part, source in zip(parts, sources, strict=True):
+        is_finished = isinstance(source, str) or isinstance(part, (Sensitive, ExpressionPath))
+        pieces.append(part if is_finished else expression.text_of(part, source))
     if any(isinstance(piece, ExpressionPath) for piece in pieces):
         return Expression(tuple(pieces))
     text = _literal("".join(map(expression.text_of, pieces)))

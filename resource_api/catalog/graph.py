@@ -95,10 +95,10 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
     while True:
         if all(edge.first < edge.then for edge in remaining):
             return Order(range(count), remaining, yielded=yielded)
-        sequence, in_cycles = _sequence(count, remaining)
-        if not in_cycles:
+        sequence, unordered = _sequence(count, remaining)
+        if not unordered:
             return Order(sequence, remaining, yielded=yielded)
-        cycles = _cycles(in_cycles, remaining)
+        cycles = _cycles(unordered, remaining)
         yielding = _contradicted(cycles, remaining)
         if not yielding:
             return Order((), remaining, cycles=cycles, yielded=yielded)
@@ -107,7 +107,11 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
 
 
 def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
-    """Return a topological sequence (Kahn), in the manifest's order if possible, and the indices in or after cycles."""
+    """Return a topological sequence (Kahn's algorithm), and the indices that have no place in it because of a cycle.
+
+    Of the resources that are ready, the first in the manifest is next. The indices without a place are in a cycle or
+    come after one.
+    """
     from heapq import heappop, heappush  # a library in C that only edges against the manifest's order need
 
     after: dict[int, list[int]] = {}
@@ -127,18 +131,19 @@ def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
     return sequence, {index for index in range(count) if waiting[index]}
 
 
-def _cycles(in_cycles: set[int], edges: Iterable[Edge]) -> list[list[int]]:
-    """Return disjoint cycles among the resources ``in_cycles`` or after one, each from its first in the manifest.
+def _cycles(unordered: set[int], edges: Iterable[Edge]) -> list[list[int]]:
+    """Return disjoint cycles among the ``unordered`` resources, to drop an automatic edge of each, or for an error.
 
-    Edges are followed backwards until a resource repeats: each of these resources has one before it.
+    Each of these resources has another one before it, in its cycle or in the cycle that it comes after. So the edges
+    are followed backwards until a resource repeats. A cycle begins with its first resource in the manifest.
     """
     before: dict[int, list[int]] = {}
     for edge in edges:
-        if edge.first in in_cycles and edge.then in in_cycles:
+        if edge.first in unordered and edge.then in unordered:
             before.setdefault(edge.then, []).append(edge.first)
     cycles: list[list[int]] = []
     visited: set[int] = set()
-    for start in sorted(in_cycles):
+    for start in sorted(unordered):
         path: list[int] = []
         positions: dict[int, int] = {}
         node = start
@@ -147,18 +152,18 @@ def _cycles(in_cycles: set[int], edges: Iterable[Edge]) -> list[list[int]]:
             path.append(node)
             node = min(before[node])
         if node in positions:
-            cycle = path[positions[node] :][::-1]
+            cycle = path[positions[node] :][::-1]  # the path goes backwards
             least = cycle.index(min(cycle))
-            cycles.append(cycle[least:] + cycle[:least])
+            cycles.append(cycle[least:] + cycle[:least])  # 5 → 7 → 2 becomes 2 → 5 → 7
         visited.update(path)
     return cycles
 
 
 def _contradicted(cycles: Iterable[Sequence[int]], edges: Iterable[Edge]) -> set[Edge]:
-    """Return the automatic edges of cycles that have explicit ones too: they give way to these.
+    """Return the automatic edges to drop: those of the ``cycles`` that have explicit edges too.
 
-    One parallel to an explicit edge stays: dropping it would not break the cycle. A cycle of automatic edges alone
-    stays, and is reported.
+    An automatic edge between the same resources as an explicit one stays: dropping it would not break the cycle. A
+    cycle of automatic edges alone stays, and is reported.
     """
     between: dict[tuple[int, int], list[Edge]] = {}
     for edge in edges:
@@ -239,16 +244,22 @@ class EdgeBuilder:
                     yield Edge(before.index, after.index, refresh)
 
     def _after_failures(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
-        """Yield the edges that put ``resources``, as handlers, after those in ``on_failure``; collect the handlers."""
+        """Yield the edges from each resource in ``on_failure`` to the handlers among ``resources``; collect these.
+
+        Of a component's resources, those with another ``on_failure`` of their own do not follow the component's.
+        """
         self.failure_handlers += [resource for resource in resources if resource.meta.on_failure]
-        for text in self._own(declared, lambda meta: meta.on_failure):
+        for text in self._not_inherited(declared, lambda meta: meta.on_failure):
             handlers = [resource for resource in resources if text in resource.meta.on_failure]
             for target in self._resolve(declared, "on_failure", text):
                 yield from (Edge(target.index, handler.index, on_failure=True) for handler in handlers)
 
     def _lifecycle(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
-        """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first."""
-        for text in self._own(declared, lambda meta: meta.lifecycle.replace_triggered_by):
+        """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first.
+
+        The edge of ``deleted_with`` is automatic: it gives way to an explicit relationship in the other direction.
+        """
+        for text in self._not_inherited(declared, lambda meta: meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):
                 yield from (Edge(target.index, resource.index) for resource in resources)
         whole = self._deleted_with(declared)
@@ -256,8 +267,13 @@ class EdgeBuilder:
             parts = (resource for resource in resources if resource is not whole)
             yield from (Edge(whole.index, resource.index, automatic=True) for resource in parts)
 
-    def _own(self, declared: Entry | ComponentInstance, select: Callable[[Meta], Sequence[str]]) -> Sequence[str]:
-        """Return the references in a metaparameter without those of the component around it, which has these edges."""
+    def _not_inherited(
+        self, declared: Entry | ComponentInstance, select: Callable[[Meta], Sequence[str]]
+    ) -> Sequence[str]:
+        """Return the references in the metaparameter that ``select`` returns, without those of the outer component.
+
+        Resources inherit these, but the edges of the component itself lead to all its resources already.
+        """
         references = select(declared.meta)
         outer = self._component_around(declared) if references else None
         return references if outer is None else [text for text in references if text not in select(outer.meta)]
@@ -315,6 +331,7 @@ class EdgeBuilder:
             files = " or ".join(include.file for include in skipped)
             self.notes.append(f"{declared.reference}: {word}: {name} is not declared; {files} is left out")
         elif not self._table.is_broken(name.type):
+            # The comparison with the names of all resources takes too long for each of many errors.
             names = () if self._diagnostics.many else self._table.references()
             hint = _list_hint(text) or suggestion(str(name), map(str, names)) or suggestion(name.type, (), "type")
             if {"*", "?"}.intersection(name.title):
@@ -345,7 +362,7 @@ class EdgeBuilder:
     def _is_beyond_limit(self, declared: Entry | ComponentInstance, word: str, name: Reference, count: int) -> bool:
         """Add ``count`` relationships by wildcards; return whether these are too many, which is reported once.
 
-        A product, each of a type requiring all of another, would exhaust the memory.
+        If each resource of one type requires all of another, their number is the product: it could exhaust the memory.
         """
         before = self._by_wildcards
         self._by_wildcards += count
@@ -457,7 +474,8 @@ class FailureHandlerCheck:
     def _is_forbidden(self, edge: Edge) -> bool:
         """Return whether an edge makes a resource require a handler.
 
-        Only another handler may, if each of its failures is also one of the first handler's.
+        It may if it is another handler, and each failure that it waits for also starts the required handler: then
+        neither is carried out without the other.
         """
         if edge.first not in self._handled:
             return False
@@ -506,7 +524,10 @@ class FailureHandlerCheck:
 
 
 def _requiring_declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[Entry, str]]:
-    """Yield each declaration by which ``dependent`` may require ``handler``: resource, attribute or metaparameter."""
+    """Yield each declaration by which ``dependent`` may require ``handler``, to report the requirement there.
+
+    A declaration is a resource with the name of its attribute or metaparameter.
+    """
     for name, sources in dependent.sources.items():
         if handler in sources:
             yield dependent, name

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
 from resource_api.catalog.expression_scope import InputError
+from resource_api.model.datatypes import referred_values
 from resource_api.model.declaration import ProviderInstance
 from resource_api.model.type_definition import FunctionCall
 from resource_api.model.values import expression
@@ -52,8 +53,9 @@ def build_instances(
 ) -> dict[str, ProviderInstance]:
     """Return the provider instances (a provider with one configuration) that a run needs, by name; report invalid ones.
 
-    These are the manifest's, and those of its resources, ``calls`` and ``purges`` (instance → position and name of the
-    rule). An instance's resources are ordered after the references in its configuration.
+    A run needs the instances that the manifest configures, and those of its resources, of the functions in ``calls``,
+    of ``purges`` (instance → position and name of the rule) and of the command, ``manifest.selected``. An instance's
+    resources are ordered after the references in its configuration.
     """
     users: dict[str, list[Entry]] = {}
     manifest = diagnostics.manifest
@@ -107,7 +109,11 @@ def family_of(type_name: str, manifest: Manifest) -> str:
 
 
 def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
-    """Return the entry of ``providers`` with the configuration of an instance or of its family, or None."""
+    """Return the entry of ``providers`` with the configuration of an instance or of its family, or None.
+
+    ``vm_host@lab`` is configured by ``lab``, ``google_compute_disk`` by ``google``, and ``vm_host`` by ``vm_host``.
+    None also if the entry of that name is for another type.
+    """
     type_name, name = split_instance(instance)
     declared = manifest.providers.get(name or family_of(type_name, manifest) or type_name)
     if declared is None or declared.instance == instance or family_of(type_name, manifest) == declared.type:
@@ -156,7 +162,10 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
 
 
 def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Callable[[str], Sequence[str]]) -> Manifest:
-    """Return a manifest without resources, with one provider and those whose functions its configuration calls."""
+    """Return a manifest without resources, with one provider and those whose functions its configuration calls.
+
+    A command that reads one resource by this provider then needs only the inputs that these configurations use.
+    """
     needed = [name]
     for provider in needed:  # which grows
         reduced = reduce_to_providers(manifest._replace(providers={provider: manifest.providers[provider]}))
@@ -200,8 +209,8 @@ class _InstanceBuilder:
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
         """Return the provider instance ``name``, with its configuration evaluated and checked; None for a broken type.
 
-        ``declared``: its entry in ``providers``. ``users``: its resources. An instance with a reported error is never
-        used.
+        ``declared``: its entry in ``providers``. ``users``: its resources. An invalid instance is returned too, since
+        the reported error ends the compilation before its use.
         """
         report = partial(self._report, name, declared, users)
         try:
@@ -246,7 +255,9 @@ class _InstanceBuilder:
         for key, value in config.items():
             try:
                 targets = self._evaluator.prerequisites(value)
-                values[key] = canonicalize.with_texts(attributes[key].datatype, value, self._evaluator.evaluate(value))
+                values[key] = referred_values.with_texts(
+                    attributes[key].datatype, value, self._evaluator.evaluate(value)
+                )
                 ephemeral += [key] if self._evaluator.scope.ephemeral_input(value) else []
             except ValueError as error:
                 report(("config", key), str(error))
@@ -406,7 +417,7 @@ def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str
     """Return the arguments of a function with results of references as text where it accepts only text."""
     attributes = call.function.inputs.attributes
     return {
-        name: canonicalize.with_texts(attributes[name].datatype, call.arguments[name], value)
+        name: referred_values.with_texts(attributes[name].datatype, call.arguments[name], value)
         if name in attributes
         else value
         for name, value in arguments.items()
@@ -429,7 +440,10 @@ def invoke(call: FunctionCall, arguments: Mapping[str, object], ask: Ask) -> Any
 
 
 def _has_secret_parts_only(value: object) -> bool:
-    """Return whether secrets in an input are only scalars in collections, which a function can pass on singly."""
+    """Return whether the secrets in an input are only scalars in collections: a function can pass these on unchanged.
+
+    A secret as a whole, or a secret collection, has to be opened for the function, so its result becomes a secret.
+    """
     if isinstance(value, Sensitive):
         return False
     secrets = (leaf.reveal() for _, leaf in leaves(value) if isinstance(leaf, Sensitive))

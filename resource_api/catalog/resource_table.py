@@ -69,7 +69,7 @@ class LeftOuts:
     """The parts of a manifest that are left out; declarations by their names."""
 
     def __init__(self) -> None:
-        """Begin with nothing left out."""
+        """Begin with nothing left out; references to left-out declarations are explained by these records."""
         self.all: list[LeftOut] = []
         #: Reference as text → the declaration.
         self._by_name: dict[str, LeftOut] = {}
@@ -171,7 +171,10 @@ class ResourceTable:
         return functions
 
     def component(self, name: str) -> LoadedComponent | None:
-        """Return the component of a name, or None for a type. Raise ``DefinitionError``, and record a broken one."""
+        """Return the component of a name, or None for a type. Raise ``DefinitionError``, and record a broken one.
+
+        None also for a name that is known to be broken: ``provider`` raises the recorded error.
+        """
         if name in self._providers or name in self._broken:
             return None
         try:
@@ -188,7 +191,11 @@ class ResourceTable:
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
     def add_namevar(self, entry: Entry, values: Mapping[str, object]) -> None:
-        """Add an entry of a default provider under its only namevar too, if that is literal, for references."""
+        """Add an entry under its only namevar too, if that is literal: references may use it in place of the title.
+
+        It is known before any value is evaluated. An entry of a configured provider is not added: the same namevar may
+        be another resource there.
+        """
         definition = entry.definition
         value = values.get(definition.namevars[0]) if len(definition.namevars) == 1 else None
         is_title = value == entry.title and not entry.parent
@@ -197,11 +204,11 @@ class ResourceTable:
 
 
 def add_namevars(entry: Entry, values: dict[str, object], diagnostics: Diagnostics) -> bool:
-    """Add to ``values``, the declared attributes, the namevars that the title has; return whether it is the name.
+    """Add to ``values``, the declared attributes, the namevars that the title has.
 
     The type's title patterns assign parts of the title to namevars (Puppet Resource API, "Composite namevars"). Report
-    a title that matches none, and a namevar that is in neither. Where the title itself is the name, references need no
-    second entry for the namevar.
+    a title that matches no pattern, and a namevar that is neither declared nor in the title. Return whether the title
+    as a whole is the namevar: references then need no second entry for it.
     """
     definition = entry.definition
     if None not in map(values.get, definition.namevars):
@@ -257,7 +264,7 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
 
 
 def names_entry(text: str, entry: Entry, functions: ProviderFunctions) -> bool:
-    """Return whether ``text``, an id to import, is the name of an entry, in any spelling with its canonical form."""
+    """Return whether ``text``, an id to import, is the name of an entry, in its canonical or another spelling."""
     if text in entry.own_names:
         return True
     try:
