@@ -283,7 +283,10 @@ def _name_problem(name: Name) -> tuple[str, str] | None:
 
 
 def has_unsuitable_identity(entry: Entry) -> bool:
-    """Return whether a namevar of an entry is missing or a secret, so that a method of its type may fail."""
+    """Return whether a namevar of an entry is missing or a secret: that is reported, and a failure of its type is not.
+
+    A function of the type may well fail for such a value.
+    """
     for name in entry.definition.namevars:
         value = entry.should.get(name)
         if is_secret(value) or (value is None and not entry.definition.attributes[name].datatype.optional):
@@ -300,7 +303,10 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
     @cache
     def regex() -> re.Pattern[str]:
-        """Return the expression of the pattern, compiled at the first reference that is long enough."""
+        """Return the expression of the pattern, compiled at the first reference that is long enough.
+
+        ``A[x*y*z?]`` becomes ``A[x``, the atomic group ``(?>.*?y)``, ``.*z.]``.
+        """
         first, *rest = ("".join("." if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", text))
         # Atomic groups: only the first occurrence of a part counts, so there is no backtracking.
         inner = "".join(f"(?>.*?{part})" for part in rest[:-1])
@@ -312,7 +318,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
     """Return the names by which ``--target`` and wildcards select a resource, its whole reference first.
 
-    For ``Site[a]/File[b]`` these include its components, such as ``Site[a]``, and ``File[b]`` unless ``whole``.
+    For ``Site[a]/File[b]`` these include its components, such as ``Site[a]``, and ``File[b]`` unless ``whole``: a URN
+    is always a whole reference.
     """
     names = [str(entry.reference)]
     if entry.parent:
@@ -325,6 +332,7 @@ def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
 def matching_entries(name: Reference, entries: Iterable[Entry]) -> list[Entry]:
     """Return the entries of a reference with wildcards, by their own or a component's reference (contract §10.5)."""
     matches = matcher(str(name))
+    # Outside of components the type is compared first, which is fast. A component's name has another type.
     return [
         entry
         for entry in entries

@@ -81,7 +81,8 @@ class DefinitionFiles:
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
         """Return the type that a file defines. Raise ``DefinitionError``.
 
-        ``first``: no earlier directory of the module path has the type; another version of it has a module of its own.
+        ``first``: no earlier directory of the module path has the type. The module of any other version gets a name of
+        its own, so that the versions do not replace each other.
         """
         value: TypeDefinition
         if path.endswith(".json"):
@@ -156,6 +157,7 @@ class DefinitionFiles:
         Its module name contains the directory unless it is the ``first`` version of a type, so that versions do not
         replace each other. ``deep``: the file is ``providers/TYPE/NAME.py``.
         """
+        # /site/providers/dns/bind.py: the directory /site, the kinds providers and dns
         directory, *kinds, _ = path.rsplit("/", 3 if deep else 2)
         module = ModuleType(f"resource_api.{'.'.join(kinds)}.{_stem(path)}" + ("" if first else f"@{directory}"))
         self._library(directory).execute(module, path)
@@ -260,7 +262,7 @@ def _type_from_json(path: str, data: bytes) -> TypeDefinition:
 
 
 def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
-    """Return a value that must be a JSON object. Raise ``DefinitionError`` for another, which it calls ``label``."""
+    """Return a value that must be a JSON object. Raise ``DefinitionError`` for another; ``label``: its subject."""
     if not isinstance(value, dict):
         raise DefinitionError(f"{path}: {label} must be an object, not {type(value).__name__}")
     return value
@@ -375,7 +377,10 @@ class _WriteDetector:
 
 
 def line_of(error: BaseException, file: str, default: int = 1) -> int:
-    """Return the line of ``file`` from which an exception comes, the innermost in its traceback, or ``default``."""
+    """Return the line of ``file`` from which an exception comes, for the position of an error, or ``default``.
+
+    That is the innermost frame of the file in the traceback: functions of other files are called from there.
+    """
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 1
     line, trace = default, error.__traceback__
@@ -481,7 +486,8 @@ class Library:
     def _target(self, name: str, package: str, level: int) -> str | None:
         """Return the name in ``lib/`` that an import statement refers to, or None for a module elsewhere.
 
-        ``level`` counts the dots of a relative import, which only modules of this ``lib/``, in ``package``, can write.
+        ``level`` counts the dots of a relative import, which only modules of this ``lib/``, in ``package``, can write:
+        in ``dns.client``, whose package is ``dns``, one dot refers to ``dns``, and two dots refer to ``lib`` itself.
         """
         if level == 0:
             head, _, rest = name.partition(".")

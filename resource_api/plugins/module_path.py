@@ -51,7 +51,9 @@ class Origin(NamedTuple):
         """The kind of place that a type comes from: ``bundled``, ``distribution``, ``directory`` or ``program``."""
         if self.directory == BUNDLED:
             return "bundled"
-        return "distribution" if self.distribution else "directory" if self.directory else "program"
+        if self.distribution:
+            return "distribution"
+        return "directory" if self.directory else "program"
 
     def __str__(self) -> str:
         """Return the origin in words."""
@@ -134,7 +136,10 @@ class ModulePath:
         return _providers(self.directories, name) or (_providers(self._all(), name) if installed else {})
 
     def directories_of(self, name: str) -> list[str]:
-        """Return the directories up to the last one with a file of a type or of its providers, for a worker."""
+        """Return the directories up to the last one with a file of a type or of its providers.
+
+        They are the module path of its worker, which finds the same files in them as this process does.
+        """
         files = {self.find("types", name), *self.providers(name).values()}
         directories, last = [], 0
         for directory in self._all():
@@ -172,7 +177,10 @@ class ModulePath:
         return "", ""
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
-        """Return every name of a ``kind`` such as ``types``, sorted, without executables, for lists and suggestions."""
+        """Return every name of a ``kind`` such as ``types``, sorted, for lists and suggestions.
+
+        Executables are left out: without a suffix they cannot be told from other files.
+        """
         files: set[str] = set()
         for directory in self._all() if installed else self.directories:
             files.update(entries(f"{directory}/{kind}"))
@@ -246,7 +254,10 @@ def entries(directory: str) -> list[str]:
 
 
 def _distribution(directory: str) -> tuple[str, str]:
-    """Return the name and version of the distribution with a directory; empty texts where metadata lack them."""
+    """Return the name and version of the distribution with a directory, for the origin of its types.
+
+    Both are empty where the metadata lack them.
+    """
     for location, point in _distributions():
         if location == directory and point.dist is not None:
             return point.dist.name, point.dist.version
@@ -256,13 +267,14 @@ def _distribution(directory: str) -> tuple[str, str]:
 def _distributions() -> Iterator[tuple[str, EntryPoint]]:
     """Yield the directories of installed distributions, each with the entry point that names it.
 
-    One whose package cannot be found is left out; to find one within another executes the outer one.
+    An entry point whose package cannot be found is left out. The search for a package within another one imports the
+    outer package, whose code may fail.
     """
     from importlib.metadata import entry_points  # slow to import
 
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
         spec = None
-        with suppress(Exception, SystemExit):  # the outer package may raise anything
+        with suppress(Exception, SystemExit):
             spec = find_spec(point.module)
         if spec is not None:
             yield from ((directory, point) for directory in spec.submodule_search_locations or ())

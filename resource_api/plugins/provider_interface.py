@@ -118,7 +118,7 @@ def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapp
 
     misspelt: dict[str, str] = {}
     for method in sorted(expected - members.keys()):
-        one_letter_off = (len(method) - 1) / len(method)
+        one_letter_off = (len(method) - 1) / len(method)  # the likeness of two names that differ in one letter
         if (older := _OLDER_NAMES.get(method)) in uncalled:
             misspelt[method] = older
         elif similar := get_close_matches(method, uncalled, 1, one_letter_off):

@@ -76,9 +76,9 @@ class ProviderPool:
         self._unavailable: dict[str, str] = {}
         #: Instance → its provider, which may not be configured yet.
         self._made: dict[str, Any] = {}
-        #: The names of those that run in workers.
+        #: The instances whose providers run in workers.
         self._isolated: set[str] = set()
-        #: Those of ``_made`` that are ready for every call.
+        #: Instance → its provider, if it is configured and ready for every call.
         self._configured: dict[str, object] = {}
         #: A resource and a function may need an instance at once.
         self._lock = threading.RLock()
@@ -130,7 +130,10 @@ class ProviderPool:
             return implementations.suitability(Context(definition, self.run, answering=True))
 
     def configure(self, instance: str, config: Mapping[str, object]) -> None:
-        """Set the configuration of an instance and mask its secrets; a different one closes it, to be made again."""
+        """Set the configuration of an instance, and mask its secrets.
+
+        If the configuration changes, the provider is closed, and its next use makes another one with the new values.
+        """
         self._unavailable.pop(instance, None)
         if config != self._configs.get(instance):
             self._close(instance)
@@ -183,6 +186,7 @@ class ProviderPool:
         the manifest may install it: then only the type is returned, with the error.
         """
         definition = self._definition(instance)
+        # The checks of a configuration, and a worker's list of its methods, are needed now.
         can_wait = not (definition.config.attributes or self._isolates(definition))
         try:
             functions = self.functions(instance)
@@ -221,7 +225,11 @@ class ProviderPool:
         return result
 
     def _answer_of_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> Any:
-        """Return the unchecked answer of a provider's function. Raise ``ValueError`` with the reason of a failure."""
+        """Return the unchecked answer of a provider's function. Raise ``ValueError`` with the reason of a failure.
+
+        A pure function needs no configured provider. It fails only for its inputs, so the message shows no part of a
+        secret one.
+        """
         try:
             provider = self.instance(call.instance, configured=not call.function.pure)
             context = Context(self.functions(call.instance).definition, self.run, answering=True)
@@ -325,10 +333,14 @@ class ProviderPool:
         return self._made[instance]
 
     def _make_isolated(self, definition: TypeDefinition) -> object:
-        """Return an isolated type's provider, served by workers: they alone know priorities and any ``suitable``."""
+        """Return an isolated type's provider, served by a worker, or by one worker for each of several providers.
+
+        The code of an isolated provider is loaded in its worker only, so each worker is started to ask for the
+        provider's priority and for ``suitable``.
+        """
         names = self._implementation_names(definition)
         first = self._start_worker(definition, names[0])
-        if len(names) == 1 and not first.decides:
+        if len(names) == 1 and not first.decides:  # without ``suitable`` the only provider needs no choice
             return first
         implementations = self.several[definition.instance] = self._make_several(definition)
         implementations.add_all({names[0]: first, **{name: self._start_worker(definition, name) for name in names[1:]}})
@@ -498,7 +510,10 @@ class _PureCalls:
         return canonical
 
     def _unwrap_secrets(self, resource: Resource) -> set[str]:
-        """Replace the secrets in attributes that are not sensitive as declared by plain values; return their keys."""
+        """Replace secrets by plain values in attributes that are not declared sensitive; return their keys.
+
+        Providers expect plain values there. The caller wraps the attributes of these keys again.
+        """
         keys = {key for key in resource.keys() - self._definition.sensitive if isinstance(resource[key], Sensitive)}
         for key in keys:
             self._mask.add(resource[key])
@@ -569,7 +584,7 @@ class _PureCalls:
             or not all(type(resource) is dict for resource in answer)
         ):
             raise WrongAnswer(_not_the_resources(self._definition.name, answer, count))
-        # An answer of a worker is a copy already.
+        # A copy shares no list or mapping with the provider; scalars need none, and a worker's answer is one already.
         return answer if self._class is None or are_flat(answer) else list(map(copy_resource, answer))
 
     def _config_function(self, method: str) -> Callable[..., Any] | None:

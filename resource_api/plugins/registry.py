@@ -344,7 +344,10 @@ class Registry:
         return self.trust.read(path)
 
     def _component_file(self, name: str) -> str | None:
-        """Return a component's file, or None. Raise ``DefinitionError`` if a type has the name: it could mean both."""
+        """Return a component's file, or None. Raise ``DefinitionError`` if a type has the name: it could mean both.
+
+        Installed distributions, whose search takes long, are searched only if the name is neither here.
+        """
         if not TYPE_NAME.match(name):
             return None
         path = self._module_path.find("components", name, installed=False)
@@ -375,7 +378,10 @@ class Registry:
     def _classes(
         self, files: Mapping[str, str], definition: TypeDefinition, *, first: bool = True
     ) -> Mapping[str, builtins.type[object]]:
-        """Return the provider classes in files by name, in order of preference; ``first``: of the first version."""
+        """Return the provider classes in files by name, in order of preference.
+
+        ``first``: the files belong to the first version of the type; the modules of others get a name of their own.
+        """
         classes = {name: self._files.provider(path, definition, first=first) for name, path in files.items()}
         return by_preference(classes)
 

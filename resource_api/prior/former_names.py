@@ -66,7 +66,11 @@ class FormerNames:
         return self._of_groups[group]
 
     def _all(self, subject: Entry | ComponentInstance) -> Iterator[Reference]:
-        """Yield the former names of a resource or component: by ``moved:``, by aliases, then by its component."""
+        """Yield the former names of a resource or component: by ``moved:``, by aliases, then by its component.
+
+        If ``Site[b]`` was ``Site[a]``, its ``File[b.conf]`` may have been ``Site[a]/File[a.conf]`` or
+        ``Site[a]/File[b.conf]``.
+        """
         yield from self.by_moves(subject.reference)
         aliases = subject.meta.lifecycle.aliases
         for text in aliases:
@@ -86,10 +90,10 @@ class FormerNames:
 
 
 def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Commit]:
-    """Return the state with records renamed that are ``moved:`` to declarations left out of this run, and their commit.
+    """Return the state with the records renamed whose new name, by ``moved:``, is left out of this run; and the commit.
 
-    Left out by a false condition (``when``), they are recorded as undeclared under the new name, for later runs
-    (contract §10.6).
+    The new declaration is left out by a false condition (``when``), so no entry can take the record over. The resource
+    is undeclared under its new name, by which a later run finds it (contract §10.6).
     """
     former, whole = FormerNames(catalog), dict[str, str]()
     for move in catalog.manifest.moved:
@@ -186,9 +190,10 @@ NO_RENAMES: Final = Renames()
 
 
 def former_name(catalog: Catalog, entry: Entry, record: Record) -> str:
-    """Return the name under which a resource was recorded, if that is another one, or of another type; else "".
+    """Return the name under which an entry's resource was recorded, if it had another one, for the plan; else "".
 
-    The record of a resource that is about to move from another type has no declared values (``match``).
+    A record that ``match`` has converted from another type has the new type already, and no declared values: its former
+    name is in ``moved:``.
     """
     for move in catalog.manifest.moved if not record.should else ():
         if move.target == entry.reference and entry.definition.takes_over(move.source.type):
@@ -198,7 +203,10 @@ def former_name(catalog: Catalog, entry: Entry, record: Record) -> str:
 
 
 def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
-    """Return the renames between ``records``, by the index of their entry, and the catalog."""
+    """Return the renames between ``records``, by the index of their entry, and the catalog.
+
+    The references in records have the former names, which are replaced by these renames.
+    """
     whole = {}
     for index, record in records.items():
         entry = catalog.entries[index]
@@ -210,7 +218,7 @@ def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
 def with_unique_titles(
     records: Iterable[Record], reserved: Collection[Reference], renames: Renames = NO_RENAMES
 ) -> list[Record]:
-    """Return records with references that are unique and not ``reserved``: a title in conflict becomes the name.
+    """Return records with references that are unique and not ``reserved``: the name replaces a title in conflict.
 
     Another resource may have got the title, or a replaced one may still exist. References among the records follow, but
     never to a replaced one. ``renames`` are made in the same step: the present name of one resource may be the former

@@ -184,9 +184,9 @@ def rematch(
 ) -> tuple[Catalog, Prior, set[int] | None]:
     """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection.
 
-    By its names a declared resource may be a recorded one that was renamed, or may replace one. If both exist, it is
-    neither: the old one is left alone, or deleted. ``selected``: indexes of entries; None: all. ``prune``: undeclared
-    resources become orphans.
+    By the names alone a declared resource may be a recorded one that was renamed, or may be going to replace one. If
+    both resources exist, neither is true: the recorded one is left alone, or deleted. ``selected``: indexes of entries;
+    None: all. ``prune``: undeclared resources become orphans.
     """
     prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
     predecessors = dict(prior.predecessors)
@@ -210,8 +210,9 @@ def _reject_former_names(
 ) -> tuple[Prior, list[tuple[Record, OrphanKind]]]:
     """Undo matches by a former name where that resource still exists beside the new one; return match and new orphans.
 
-    It was not renamed in the system: to manage the new one would lose the old one. An entry whose former resource alone
-    cannot be read gets an error, as it may exist. ``prune``: the old one is an orphan, unless the new one replaces it.
+    The former resource was not renamed in the system: if the new one took its record over, nothing would manage it any
+    more. If it cannot be read, it may exist, so its entry gets an error. ``prune``: it becomes an orphan, unless the
+    new one replaces it.
     """
     moved_keys, errors = dict(prior.moved_keys), dict(prior.errors)
     records, predecessors, undeclared = dict(prior.records), dict(prior.predecessors), list(prior.undeclared)
@@ -310,7 +311,10 @@ def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Rec
 
 
 def _as_type(record: Record, entry: Entry) -> Record:
-    """Return a record as one of the entry's type, to which it has moved: existing, with private data only."""
+    """Return a record as one of the entry's type, to which its resource has moved.
+
+    Its only value is that the resource exists: those of the former type are dropped. The private data stay.
+    """
     if record.type == entry.type:
         return record
     row = {**entry.definition.absent_row(entry.name), "ensure": "present"}

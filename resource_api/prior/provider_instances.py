@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import canonicalize, provider_config
+from resource_api.catalog import provider_config
+from resource_api.model.datatypes import referred_values
 from resource_api.model.record import Commit, Record, RecordKey, StackState
 from resource_api.model.sealed_secrets import count_digests, has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import expression
@@ -88,7 +89,7 @@ def match_instances(
 ) -> ProviderInstances:
     """Match the declared with the recorded instances; ``functions`` returns the pure functions of an instance.
 
-    Only instances with resources are matched: a change of another configuration puts nothing out of reach. Pending
+    Only instances with resources are matched: a changed configuration may put these out of reach. Pending
     configurations refer to resources and are checked in the run.
     """
     recorded = {record.name: record for record in provider_records(state)}
@@ -118,7 +119,7 @@ class _Matcher:
         self, state: StackState, recorded: Mapping[str, Record], functions: Callable[[str], ProviderFunctions]
     ) -> None:
         """Begin with the ``recorded`` instances by name; ``functions`` returns the pure functions of an instance."""
-        #: By name: recorded instances, configurations to use, reasons why one cannot be used; parts of the result.
+        #: Parts of the result by the instance's name: its record, its configuration, why it cannot be used.
         self.recorded = dict(recorded)
         self.configs: dict[str, Values] = {}
         self.refused: dict[str, str] = {}
@@ -160,7 +161,8 @@ class _Matcher:
     def _check_change(self, instance: ProviderInstance, before: Record) -> ProviderInstance:
         """Return an instance with its configuration as completed by the provider's ``check_config``.
 
-        That also gets the recorded one, whose values it may keep. Raises ``ManifestError`` if it refuses the change.
+        The method also receives the recorded configuration, of which it may keep values. Raises ``ManifestError`` if
+        the provider refuses the change.
         """
         former = recorded_config(before, instance.config, self._state.salt)[0]
         config, problems = provider_config.validate_config(self._functions(instance.name), instance.config, former)
@@ -208,7 +210,11 @@ class _Matcher:
         return complete
 
     def result(self) -> ProviderInstances:
-        """Return the instances that were matched, the state without their records, and the commit of the changes."""
+        """Return the instances that were matched, with the state of the resources alone, and the commit of the changes.
+
+        The state loses the records of instances: those that are left in it are matched with the declared resources, and
+        an instance among them would be taken for an undeclared resource.
+        """
         state = self._state._replace(records=self._resources)
         commit = Commit(list(self._put.values()), list(self._drop))
         return ProviderInstances(
@@ -216,7 +222,10 @@ class _Matcher:
         )
 
     def _keep_older(self, before: Record, cause: str) -> None:
-        """Keep a recorded instance with its resources, which are to be replaced because of ``cause``, as ``NAME~1``."""
+        """Keep a recorded instance with its resources as ``NAME~1``: only its configuration can delete them.
+
+        ``cause``: the reason why they are replaced, by resources of the present instance.
+        """
         numbers = {name.partition(_OLDER)[2] for name in self.recorded}  # in use
         number = next(number for number in range(1, len(numbers) + 2) if str(number) not in numbers)
         type_name, provider = split_instance(before.name)
@@ -226,10 +235,10 @@ class _Matcher:
         self._replaced[older] = cause
 
     def _restore_older(self, after: Record) -> None:
-        """Give the resources of an older instance back to the present one if its configuration is declared again.
+        """Give the resources of an older instance, ``NAME~1``, back to the present one, so that they are not replaced.
 
-        They need no replacement then. If one has a namesake under the present configuration, with which it would share
-        a key, all stay.
+        The configuration in ``after``, which is declared now, must be that of the older instance: then both reach the
+        same resources. All stay with the older one if a name occurs in both instances: their keys would be the same.
         """
         names = {record.name for record in self._resources.values() if record.instance == after.name}
         for name, record in list(self.recorded.items()):
@@ -267,8 +276,8 @@ def current_name(name: str) -> str:
 def recorded_config(record: Record, current: Mapping[str, object], salt: bytes) -> tuple[dict[str, Any], list[str]]:
     """Return the recorded configuration, and the names of values that it lacks: secrets recorded as digests only.
 
-    One whose digest is that of the value in the ``current`` configuration is taken from there, and so are ephemeral
-    values, of which nothing is recorded.
+    A secret in the ``current`` configuration is taken from there if its digest is the recorded one. Ephemeral values,
+    of which nothing is recorded, are always taken from there.
     """
     ephemeral = record.inputs.get("ephemeral", ())
     config = {name: current[name] for name in ephemeral if name in current}
@@ -323,7 +332,8 @@ def deferred_configuration(
     for name, value in instance.pending.items():
         with errors_as(ConfigurationError, begin=f"{prefix}: "):
             result = expression.evaluate(value, resolve)
-            values[name] = canonicalize.with_texts(functions.definition.config.attributes[name].datatype, value, result)
+            datatype = functions.definition.config.attributes[name].datatype
+            values[name] = referred_values.with_texts(datatype, value, result)
         if is_unknown(values[name]):
             raise ConfigurationError(f"{prefix} is only known after apply: {name}", later=True)
     before, inputs = prior.recorded.get(instance.name), {**instance.config, **values}

@@ -218,7 +218,10 @@ def _created_record(intent: Intent) -> Record:
 
 
 def _interrupted_refreshes(catalog: Catalog, state: StackState) -> dict[RecordKey, Sequence[str]]:
-    """Return the refreshes owed for changes that an interrupted run had begun: key → references of the changed ones."""
+    """Return the refreshes that this run owes for changes that an interrupted run had begun.
+
+    The result is the key of a subscriber → the references of its sources with such a change.
+    """
     begun = [entry for entry in catalog.entries if entry.key in state.intents and not entry.meta.noop]
     interrupted = {entry.index: str(entry.reference) for entry in begun}
     owed: dict[RecordKey, Sequence[str]] = {}

@@ -21,7 +21,8 @@ _KILL: Final = 5.0
 def fork(lifeline: int) -> None:
     """Fork: return in the child, which becomes the worker; this process becomes its guardian and ends as it does.
 
-    ``lifeline``: a descriptor that is readable after the runtime's end. The orphans of a worker are then not ended.
+    ``lifeline``: a descriptor that is readable once the runtime has closed its end, in a regular close or by its own
+    end. The programs that the worker left running are then not killed.
     """
     if child := os.fork():
         try:

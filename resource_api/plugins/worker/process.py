@@ -164,7 +164,8 @@ class WorkerProcess(Process):
         ``log`` is called with each line that it writes to its standard output (1) or error (2); a long line is cut, but
         not within a secret of ``mask``. Raise ``OSError`` if it cannot be started.
         """
-        #: The descriptor that requests are written to; a worker may not read them, or write so much that it cannot.
+        #: The descriptor that requests are written to. It does not block: a worker that does not read them must not
+        #: stop this process.
         self._requests = requests
         os.set_blocking(requests, False)
         self._log = log
@@ -182,7 +183,10 @@ class WorkerProcess(Process):
         self._poller = select.poll()
 
     def _watch_streams(self, answers: int, streams: Mapping[int, int]) -> None:
-        """Read frames from ``answers``, and lines for the log from ``streams``, by descriptor."""
+        """Begin to read frames from the descriptor ``answers``, and lines for the log from ``streams``.
+
+        ``streams``: descriptor → standard output or error. The end of the process (``_watch``) is awaited too.
+        """
         self._answers, self._streams = answers, streams
         for fd in {answers, *streams, self._watch}:
             self._poller.register(fd, select.POLLIN)
@@ -198,10 +202,11 @@ class WorkerProcess(Process):
         return self._calls
 
     def send(self, kind: str, check: Callable[[], None] = lambda: None, /, **body: object) -> None:
-        """Send a frame; nothing happens after the worker's end. ``check`` is called as by ``receive``.
+        """Send a frame; do nothing after the worker's end, which ``receive`` reports.
 
         While the pipe is full, its output is read: a worker that writes without reading would otherwise block both.
-        Raise ``ProviderError`` for a frame that is too large, ``WorkerLost`` for bytes that arrive and are no frame.
+        ``check`` is then called several times a second, and ends the sending by raising. Raise ``ProviderError`` for a
+        frame that is too large, ``WorkerLost`` for bytes that arrive and are no frame.
         """
         data = memoryview(encode(kind, body, self.assets.add))
         with suppress(BrokenPipeError):
@@ -223,9 +228,10 @@ class WorkerProcess(Process):
             self._poller.unregister(self._requests)
 
     def interrupt(self) -> None:
-        """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so.
+        """Have ``cancel`` of the worker's provider called, beside the call that runs; any thread may do so.
 
-        Do nothing for a program: the frame ``cancel`` within its call, or ``close``, reports the interruption.
+        Only a Python worker has a pipe for this. A program learns of the interruption by the frame ``cancel`` within
+        its call, or ``close``: nothing is done here.
         """
 
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
@@ -251,7 +257,7 @@ class WorkerProcess(Process):
 
     def drain(self) -> None:
         """Log the worker's output until now, also an unfinished line, so that it comes before later lines."""
-        for _ in range(_MAX_CHUNKS):
+        for _ in range(_MAX_CHUNKS):  # children of the worker may write on for ever
             if not self._read(0):
                 break
         for stream, lines in self._lines.items():
@@ -331,7 +337,10 @@ class WorkerProcess(Process):
             self._log(stream, line)
 
     def _note_program(self, pid: int, *, running: bool) -> None:
-        """Note that the worker runs a program, to kill it if the worker dies, or that this has ended."""
+        """Note that the worker has started a program, to kill it if the worker dies, or that the program has ended.
+
+        ``running``: it has started.
+        """
         row = process_tree.row(pid) if running else None  # None too for one that has ended already
         if row is not None:
             self._programs[pid] = row

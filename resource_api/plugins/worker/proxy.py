@@ -522,8 +522,9 @@ def result(frame: Frame) -> object:
 
 
 def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
-    """Carry out a report of a worker during a call: log a line, mask a secret, or record a status in ``context``.
+    """Carry out a report of a worker during a call: log a line, mask a secret, or record an outcome in ``context``.
 
+    An outcome is a status, the line for it in the log, or the difference that was found in an attribute.
     Raise ``ValueError`` for a frame that is no report.
     """
     body, outcomes = frame.body, context.outcomes
@@ -587,7 +588,10 @@ def _log(
 
 
 def _subject(name: Name, subject: Subject) -> dict[str, object]:
-    """Return a name's title, log level and component for the frame, without defaults: a call may have thousands."""
+    """Return the fields of a resource for the frame of a call, by which the worker logs about it.
+
+    Fields with their default are left out: a call may have thousands of resources.
+    """
     fields: dict[str, object] = {"name": name, "title": subject.title, "action": str(subject.action)}
     if subject.loglevel != "notice":
         fields["loglevel"] = subject.loglevel

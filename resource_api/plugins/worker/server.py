@@ -101,7 +101,10 @@ class Connection:
         return self._frames.popleft()
 
     def has_input(self) -> bool:
-        """Return whether ``receive`` would return at once, never in a forked child. Raise ``Disconnected``."""
+        """Return whether the runtime has sent a frame, such as ``cancel`` during a call, that has not been received.
+
+        Return false in a child that the provider has forked. Raise ``Disconnected``.
+        """
         if os.getpid() != self._pid:
             return False
         try:
@@ -274,7 +277,7 @@ class _SendingOutcomes(CallOutcomes):
     def set_status(self, names: list[Name], status: str, cause: object = "", *, tainted: bool = False) -> None:
         """Check and keep the status of each name, and send it to the runtime, which records it.
 
-        ``logged``: its line is sent by itself (``log_status``), so the runtime must not log another.
+        The field ``logged`` is true: ``log_status`` sends the line for the log, and the runtime must not add one.
         """
         for name in names:
             super().set_status([name], status, cause, tainted=tainted)
@@ -340,8 +343,8 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
     """Serve the provider that the first frame names, found in ``directories``, until the frame ``close``.
 
     ``descriptors``: the worker's ends of the pipes, see ``process``. Code beneath the directories of ``trust`` is not
-    checked. ``core``: the caller's limit of core dumps, for the programs that are run here, if the
-    runtime has forbidden them.
+    checked. ``core``: if the runtime has forbidden core dumps, the limit that its caller had set, which the programs
+    that are run here get back; otherwise None.
     """
     process_tree.end_with(os.getppid())  # the guardian
     if core is not None:
@@ -438,7 +441,11 @@ class _Server:
         self._answer("closed", lambda: self._close(interrupted=frame.body.get("interrupted", False)))
 
     def _load(self) -> Mapping[str, Any]:
-        """Load the provider; return its features and the optional methods that the parent may call."""
+        """Load the type and the provider, and return the body of the frame ``ready``.
+
+        By the version and features of the type the runtime notices that it has read other files. By the priority and
+        the optional methods it knows the provider, whose code it does not load.
+        """
         definition = self._definition()
         provider = self._registry.provider(definition.name, implementation=self._providers.only)
         return {
@@ -538,7 +545,8 @@ class _Server:
     ) -> None:
         """Call ``set`` with changes whose iterator skips names with a failed prerequisite; report a cancelled call.
 
-        ``blocked``: the names for which one had failed before; the others are requested from the runtime.
+        ``blocked``: the names with a prerequisite that failed before this call; the runtime is asked for later
+        failures.
         """
         blocked_names = frozenset(blocked)
         offered = Changes(
