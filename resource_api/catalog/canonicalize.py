@@ -180,10 +180,13 @@ def canonicalize(
 
 
 def _validate(provider: ProviderFunctions, resources: Sequence[Resource], problems: dict[int, list[Problem]]) -> None:
-    """Add to ``problems`` those by the provider's ``validate``, of the resources that have none yet."""
+    """Add to ``problems`` the answers of the provider's ``validate``; it gets only resources without a problem so far.
+
+    ``problems``: the resource's index → its problems.
+    """
     assert provider.validate is not None
     definition = provider.definition
-    # A namevar that a title lacks is a problem of its own, unless it is optional.
+    # A resource whose title lacks a mandatory namevar is left out too: that is reported by itself.
     needed = {name for name in definition.namevars if not definition.attributes[name].datatype.optional}
     valid = [index for index, row in enumerate(resources) if index not in problems and needed <= row.keys()]
     for index, answer in zip(valid, provider.validate([resources[index] for index in valid]), strict=True):

@@ -210,7 +210,7 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
 def _move_problem(move: Moved, table: ResourceTable, forward: Mapping[Reference, Reference]) -> str:
     """Return the error of a single entry of ``moved``, or ""; ``forward``: name → the next name of a resource."""
     source, target = (table.components.get(name) or table.find(name) for name in (move.source, move.target))
-    if source is not None and source is not target:
+    if source is not None and source is not target:  # the former name may be an alias of the target
         return f"{move.source} is still declared, so it has not moved to {move.target}"
     resource = table.find(move.target)
     if resource is not None and not _may_have_moved(move.source, resource):
@@ -260,7 +260,8 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
     Edges have the numbers of entries in the manifest. Those of ``on_failure`` are kept apart: they need no success.
     """
     entries, index_of = table.entries, order.sequence
-    if not isinstance(order.sequence, range):  # nearly always it is the manifest's own order
+    # Nearly always it is the manifest's own order: a range, in which each number is its own index.
+    if not isinstance(order.sequence, range):
         entries = [table.entries[number] for number in order.sequence]
         index_of = [0] * len(entries)
         for index, number in enumerate(order.sequence):

@@ -162,7 +162,7 @@ class Diagnostics:
         self.problems.append(Problem(None, message, "error", "", *position, code=code, hint=hint))
 
     def location(self, declared: Entry | ComponentInstance) -> str:
-        """Return the position of a resource or component, ``site.yaml:14``, with its element of ``for_each``."""
+        """Return the position of a resource or component for a message: ``site.yaml:14``, with its ``for_each`` element."""
         position = self.manifest.place(declared.declaration)
         file_line = f"{position.file}:{position.line}" if position.line else position.file
         element = declared.declaration.element

@@ -486,7 +486,8 @@ class Expander:
     def _evaluate(self, value: object) -> Any:
         """Return an input of a component as far as it is known now.
 
-        An expression remains if only a resource yields its value, or if it is ephemeral, so that its use is checked.
+        An expression remains if only a resource yields its value. It also remains if it is ephemeral: an attribute that
+        uses the input is checked by its expression.
         """
         if type(value) is str and "${" in value:
             result = expression.evaluate(value, self._resolve)

@@ -263,7 +263,10 @@ class Evaluator:
         return self._prerequisites([path for path in self._paths(value) if isinstance(path.root, Reference)])
 
     def _paths(self, value: object) -> Iterator[ExpressionPath]:
-        """Yield the paths of a value, and of the named values in it; record these as used."""
+        """Yield the paths of a value, and of the named values in it.
+
+        These are recorded as used: their errors show where they are used, and need no check of their own.
+        """
         for path in self.scope.paths(value):
             if path.root == "values":
                 self._used.add(path.keys[0])
@@ -381,7 +384,10 @@ class Evaluator:
             yield f"{name}{place_text(key_path)} must be {wants}, and {written} is {is_}"
 
     def _kinds_of(self, path: ExpressionPath) -> Kinds:
-        """Return the possible data types of a path's value by the definitions of types and functions; () if unknown."""
+        """Return the possible data types of a path's value, to find misfits; () if they are unknown.
+
+        They follow from the definition of a type or function, or from the expression of a named value or output.
+        """
         if expression.has_choices(path):  # other paths give some of its keys, which are not known
             return ()
         if path.root == "values":
@@ -552,7 +558,10 @@ def _used_names(value: object) -> list[str]:
 
 
 def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys of ``references``, each after its references, iteratively; those in a cycle in any order."""
+    """Return the keys of ``references``, each after its references, so that these are evaluated first.
+
+    Keys in a cycle come in any order. A stack replaces recursion, because chains may be longer than it allows.
+    """
     ordered: dict[T, None] = {}
     for start in references:
         stack = [start]

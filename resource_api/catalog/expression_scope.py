@@ -324,7 +324,7 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
-        """Return another stack's output, and record its use. Raise ``EvaluationError`` or ``ValueError``."""
+        """Return another stack's output, and record its use for the plan. Raise ``EvaluationError`` or ``ValueError``."""
         stack, name = path.keys[:2]
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)

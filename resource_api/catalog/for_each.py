@@ -504,6 +504,7 @@ class _Templates:
         ``whole``: the path is the whole value, not a part of a text, and may be null. Raise ``ValueError``.
         """
         chosen, secret = expression.with_choices(written, partial(self.resolve, element))
+        # Without a chosen path a key is unknown, as one of a resource: an error.
         value = self._member(chosen or _refuse_resource(written), element, whole=whole)
         return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
 

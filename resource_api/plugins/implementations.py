@@ -124,7 +124,10 @@ class Implementations:
         return collect_rows(self._definition, self._call(context, implementation, "get", *arguments))
 
     def set(self, context: Context, changes: Mapping[Name, Change], **extra: bool) -> None:
-        """Change the resources in their order, for dependent ones: only neighbours with one provider share a call."""
+        """Change the resources in their order, because one may depend on another.
+
+        So only neighbours in this order that have the same provider share a call.
+        """
         assigned = self._assigned()
         if not assigned or not isinstance(changes, Changes):
             self._call(context, "", "set", changes, **extra)
@@ -162,7 +165,10 @@ class Implementations:
         self._usable(context, "")
 
     def __getattr__(self, name: str) -> object:
-        """Return a pure method of the stated or first provider, or a function of the type, of the chosen provider."""
+        """Return a pure method, which the stated or first provider answers, or a function of the type.
+
+        A function reads from the system, so the provider that is chosen on this machine answers it.
+        """
         if name in _PURE:
             return getattr(self._provider(self.pure), name)
         if name not in self._definition.functions:
@@ -195,7 +201,7 @@ class Implementations:
             raise errors[0]
 
     def _by_implementation(self, names: Collection[Name]) -> dict[str, list[Name]]:
-        """Return the names by the implementation that their resources state, "" for those that state none."""
+        """Return the names by the implementation that their resources state, "" for none: each part is one call."""
         assigned = self._assigned()
         names_of: dict[str, list[Name]] = {}
         for name in names:

@@ -100,7 +100,7 @@ class DefinitionFiles:
         """
         if not path.endswith(".py"):
             return self._executable(path)
-        # It is one of several in providers/TYPE/NAME.py, and not providers/TYPE.py.
+        # One of several providers is in providers/TYPE/NAME.py, a single one in providers/TYPE.py.
         in_directory = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
         module = self._execute(path, first=first, deep=in_directory)
         value: builtins.type[object] = _defined(path, module, "Provider", type)

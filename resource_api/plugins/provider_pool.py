@@ -152,7 +152,7 @@ class ProviderPool:
     def instance(self, instance: str, *, configured: bool = True) -> Any:
         """Return a provider instance, made and configured at its first use. Raise ``ProviderError`` when that fails.
 
-        ``configured`` is false for methods that depend on their arguments alone, which can be called before.
+        ``configured`` is false for methods that depend on their arguments alone: they need no configuration.
         """
         if not configured:
             return self._make(instance)
@@ -296,7 +296,10 @@ class ProviderPool:
         return self.registry.type(type_name, self._versions.get(instance, "")).for_instance(instance)
 
     def _provider_class(self, definition: TypeDefinition, implementation: str = "") -> builtins.type[object]:
-        """Return the class of the named implementation, of the one that is required, or of the preferred one."""
+        """Return the class of the named implementation, of the only one of this worker, or of the required one.
+
+        Without any of these it is the preferred one.
+        """
         instance = definition.instance
         name = implementation or self.only or self.required.get(instance, "")
         return self.registry.provider(definition.name, self._versions.get(instance, ""), name)
@@ -382,6 +385,7 @@ class ProviderPool:
         try:
             with process_guard.contained():
                 provider = provider_class()
+            # Its threads may run programs outside of calls.
             Context(definition, self.run, reading=True).make_default(provider)
         except Exception as error:
             self.run.log_traceback(error, definition.name)
@@ -524,7 +528,7 @@ class _PureCalls:
         """Yield the problems of each resource, or the exception of its check, which must not stop the others."""
         self._mask_secrets(resources)
         flat = are_flat(resources)
-        if not flat:
+        if not flat:  # there may be values that only this manifest makes secret
             self._mask.add(resources)
         if self._class is None:
             yield from self._provider().validate_each(self.context, resources)

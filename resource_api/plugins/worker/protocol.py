@@ -188,7 +188,7 @@ class Decoder:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
-        # No frame is unfinished, no mark is in these bytes, and none can have begun in the line before them.
+        # The fast way, if no frame is unfinished, no mark is in these bytes, and the line before them can begin none.
         if self._plain and not self._parts and _NAME not in data and not self._line.startswith(_NAME[:1]):
             self._pass_on_lines(data)
             return
