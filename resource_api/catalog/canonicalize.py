@@ -246,7 +246,10 @@ def _call_for_one(provider: ProviderFunctions, resource: Resource) -> Resource |
 def _check_answer(
     definition: TypeDefinition, before: Resource, after: Resource | Exception
 ) -> tuple[Resource, list[Problem]]:
-    """Return the answer of ``canonicalize`` for ``before``, with the unknown values added, and its problems."""
+    """Return the answer of ``canonicalize`` for the resource ``before``, and the problems of this answer.
+
+    The unknown values, which the provider does not receive, are added again. A wrong answer is replaced by ``before``.
+    """
     if isinstance(after, Exception):
         return before, _failures(definition, before, "canonicalize", after)
     if after.keys() != before.keys():

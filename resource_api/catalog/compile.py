@@ -363,7 +363,10 @@ def _purge_refusal(definition: TypeDefinition) -> str:
 
 
 def _purge_holds(purge: Purge, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> bool:
-    """Return whether the condition of an entry of ``purge`` holds; record an unmet one, report an invalid one."""
+    """Return whether the condition of an entry of ``purge`` holds.
+
+    Report an invalid condition. A rule whose condition is not met is recorded as left out, with the reason.
+    """
     if purge.when is True:
         return True
     try:

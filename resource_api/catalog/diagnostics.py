@@ -114,7 +114,7 @@ class Diagnostics:
         self._append(declaration, located)
 
     def _append(self, declared: Declaration, problem: Problem) -> None:
-        """Add an error, with the element of ``for_each`` if any; hide one that another element has too."""
+        """Add an error, with the element of ``for_each`` if any; hide an error that another element has too."""
         if (element := declared.element) is not None:
             key = declared.file, declared.key, problem.attribute, problem.message
             if key in self._of_elements:
@@ -135,7 +135,7 @@ class Diagnostics:
         *inner: str | int,
         hint: str = "",
     ) -> None:
-        """Add an error of a declaration without an entry, at its attribute or the keys ``inner`` in that."""
+        """Add an error of a declaration without an entry, at its attribute, or at the keys ``inner`` within that."""
         position = self.manifest.place(declaration, attribute, *inner)
         name = str(declaration.reference)
         self._append(declaration, Problem(attribute, message, "error", name, *position, code=code, hint=hint))
@@ -162,7 +162,7 @@ class Diagnostics:
         self.problems.append(Problem(None, message, "error", "", *position, code=code, hint=hint))
 
     def location(self, declared: Entry | ComponentInstance) -> str:
-        """Return the position of a resource or component for a message: ``site.yaml:14``, with its ``for_each`` element."""
+        """Return the position of a resource or component for a message: ``site.yaml:14``, and its element if any."""
         position = self.manifest.place(declared.declaration)
         file_line = f"{position.file}:{position.line}" if position.line else position.file
         element = declared.declaration.element

@@ -198,8 +198,8 @@ class Evaluator:
     def check_without_resource(self) -> None:
         """Report mistakes in the literal values of declarations without resources, because of ``when`` or ``for_each``.
 
-        Another machine would be the first to report them. Named values in them count as used: they need not be valid
-        here (contract §10.6).
+        Otherwise the first machine with such a resource would report them. Named values in these declarations count as
+        used: they need not be valid here (contract §10.6).
         """
         declarations = self._table.left_out.declarations() + self._table.empty
         distinct = {(declared.file, declared.key, declared.parent): declared for declared in declarations}
@@ -217,7 +217,8 @@ class Evaluator:
     ) -> Iterator[Problem]:
         """Yield the problems of values for attributes of a type that no resource has: otherwise nothing checks them.
 
-        ``literal``: of an unknown attribute, and of values without expressions, which may be invalid on this host.
+        They are unknown and ``read_only`` attributes and invalid values. ``literal``: values with expressions, which
+        may be invalid on this host alone, are not checked.
         """
         try:
             declared = AttributeSet(self._table.attributes(type_name))
@@ -251,7 +252,8 @@ class Evaluator:
     def evaluate(self, value: object, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
-        Its paths into resources are checked first: an unknown one would make it unknown. Raise ``ValueError``.
+        Its paths into resources are checked first: a path that does not exist would only make the value unknown. Raise
+        ``ValueError``.
         """
         for path in self._paths(value):
             if isinstance(path.root, Reference) and (message := self._path_problem(path)):
@@ -428,7 +430,7 @@ class Evaluator:
     def _of_resource(self, path: ExpressionPath) -> Any:
         """Return the declared value that a path leads to; unknown if only the state has it.
 
-        Raise ``ValueError`` for an ephemeral one, which would be recorded with the value that refers to it.
+        Raise ``ValueError`` for an ephemeral value, which would be recorded with the value that refers to it.
         """
         target = self._find(path)
         if target is not None and path.keys[0] in target.ephemeral:
@@ -462,7 +464,10 @@ class Evaluator:
                 identify(entry, self._table, self._diagnostics, self.scope)
 
     def _report(self, entry: Entry, problems: Sequence[Problem]) -> bool:
-        """Report problems except missing attributes that are only misspelt; return whether any is an error."""
+        """Report problems; return whether any is an error: then the entry gets no identity.
+
+        An attribute is not reported as missing if its misspelt name was: it is an error all the same.
+        """
         suggested = self._diagnostics.suggested(entry)
         hidden = [canonicalize.missing_attribute(entry.definition, name) for name in suggested]
         for problem in problems:
@@ -526,8 +531,8 @@ def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mappi
 def check_named_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable[[ExpressionPath], Any]) -> None:
     """Report the named values that are invalid as far as ``resolve`` knows, and mark them so in ``scope``.
 
-    Those that others refer to come first, so a mistake is reported at its own position only. The results of pure
-    functions that are completely known are final (contract §10.12): they are kept, and not computed again.
+    A value comes after the values that it refers to, so a mistake is reported at its own position only. The results of
+    pure functions that are completely known are final (contract §10.12): they are kept, and not computed again.
     """
     written = diagnostics.manifest.values
     for name in referenced_first({name: _used_names(value) for name, value in written.items()}):

@@ -142,10 +142,10 @@ class Scope:
     def resolve_name(
         self, written: Reference, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> Reference | None:
-        """Return a reference with its title evaluated; None if it uses an invalid, reported input or value.
+        """Return a reference with its title evaluated; None if the title uses an invalid, reported input or value.
 
-        Raise ``ValueError``. ``inside`` and ``expansion`` are those of the evaluation around it, to limit both
-        together.
+        Raise ``ValueError``. If the reference is part of another evaluation, ``inside`` and ``expansion`` are those of
+        that evaluation, and the limits hold for both together.
         """
         if "${" not in written.title:
             return written
@@ -261,8 +261,8 @@ class Scope:
     def _chosen(self, written: ExpressionPath, lookup: _Lookup) -> Any:
         """Return the value of a path with keys chosen by paths, as in ``${inputs.a[inputs.b]}``.
 
-        It is a secret if such a key is, because it may reveal the key. Raise ``ValueError`` for a key that does not
-        exist.
+        The value is a secret if a chosen key is one, because it may reveal the key. Raise ``ValueError`` for a key that
+        does not exist.
         """
         path, secret = expression.with_choices(written, partial(self._resolve, lookup))
         if path is None:
@@ -324,7 +324,10 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
-        """Return another stack's output, and record its use for the plan. Raise ``EvaluationError`` or ``ValueError``."""
+        """Return another stack's output, and record its use for the plan.
+
+        Raise ``ValueError`` for a stack or output that cannot be read.
+        """
         stack, name = path.keys[:2]
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)
@@ -373,7 +376,7 @@ class Scope:
         return {key: self.make_contents(value, file) if key in contents else value for key, value in arguments.items()}
 
     def _output(self, path: ExpressionPath, lookup: _Lookup) -> Any:
-        """Return the value of the output of the component that ``path`` begins with. Raise ``ValueError`` for none."""
+        """Return the value of a path into a component's output. Raise ``ValueError`` if it has no such output."""
         assert isinstance(path.root, tuple)  # the component's reference: type and title
         name, outputs = path.keys[0], self.components[path.root].outputs
         if name not in outputs:
@@ -485,7 +488,8 @@ class NameEvaluator:
     def evaluate_declaration(self, declared: Declaration) -> Declaration | None:
         """Return a declaration with title and metaparameters evaluated, or None for a bad title; report errors.
 
-        Both must be known before any resource is: they decide its identity and its place in the order.
+        Titles and metaparameters must be known before any resource is read: they are the resource's identity and its
+        place in the order.
         """
         if "${" in declared.title:
             try:
@@ -510,7 +514,7 @@ class NameEvaluator:
     def _metaparameter(self, declared: Declaration, key: str, written: object) -> Any:
         """Return a metaparameter evaluated, and checked by the rules for a literal one; report an invalid one: None.
 
-        A violation by the value of an expression is reported with both: ``priority must be ...; ${inputs.p} is 5``.
+        If an expression has the wrong value, both are in the message: ``priority must be ...; ${inputs.p} is 5``.
         """
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
@@ -544,7 +548,7 @@ class NameEvaluator:
         return self._text(declared, path, written) if type(written) is str and "${" in written else written
 
     def _text(self, declared: Declaration, path: tuple[str | int, ...], written: str) -> Any:
-        """Return the value of a text at ``path`` in a metaparameter; ``_INVALID`` for an invalid one, reported."""
+        """Return the value of a text at ``path`` in a metaparameter; report an invalid text: ``_INVALID``."""
         value, message = UNKNOWN, ""
         try:
             value = self._scope.known_value(written, "a metaparameter")

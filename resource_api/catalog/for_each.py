@@ -146,7 +146,10 @@ class DeclarationMaker:
             return {}
 
     def _namevars(self, declared: Declaration) -> Sequence[str]:
-        """Return the namevars of a resource; none for a component, and for a type that is wrong, reported elsewhere."""
+        """Return the namevars of a resource, which may stand in place of its title.
+
+        Return none for a component, and for an unknown type, which is reported where its resources are built.
+        """
         try:
             component = self._table.component(declared.type)
             return () if component is not None else self._table.provider(declared.type).definition.namevars
@@ -154,9 +157,9 @@ class DeclarationMaker:
             return ()
 
     def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
-        """Return the elements of the collection ``written`` in ``for_each``; report an invalid one, and return None.
+        """Return the elements of the collection ``written`` in ``for_each``; report an invalid collection: None.
 
-        Its type is then incomplete: references to resources of the type are not reported as unknown.
+        The type of the declaration is then incomplete: references to resources of it are not reported as unknown.
         """
         try:
             value = expression.evaluate(written, self._resolve)
@@ -205,7 +208,10 @@ class DeclarationMaker:
                     yield declaration
 
     def _check_meta(self, declared: Declaration, names: Sequence[str]) -> None:
-        """Report metaparameters that an element's values make invalid; ``names``: those that depend on the element."""
+        """Report metaparameters that an element's values make invalid.
+
+        ``names``: the metaparameters that depend on the element; the rest was checked when the manifest was read.
+        """
         for name in names:
             value = declared.meta.get(name)
             if value is None or (name in EVALUATED and expression.holds_expressions(value)):
@@ -237,7 +243,10 @@ def unmet_condition(when: object, scope: Scope) -> str:
 
 
 def _parse(when: object, *, has_elements: bool) -> conditions.Condition:
-    """Return the parsed condition ``when``. Raise ``ConditionError``, also for ``each`` if not ``has_elements``."""
+    """Return the parsed condition ``when``. Raise ``ConditionError`` for an invalid one.
+
+    ``each`` is valid only if ``has_elements``, which is true beside ``for_each``.
+    """
     condition = conditions.parse(when)
     if condition.uses_each and not has_elements:
         raise ConditionError("each is known only beside for_each")
@@ -402,9 +411,10 @@ class _Templates:
         return None
 
     def _of_text(self, text: str) -> Template | None:
-        """Return the function that makes a text with ``${each...}``, or None without it; other expressions stay.
+        """Return the function that makes a text with ``${each...}`` for an element, or None for a text without it.
 
-        A text that is a single reference becomes the value itself, of any type; a longer one is joined.
+        ``${each.value}`` alone becomes the value itself, of any type; in a longer text it is joined. Expressions
+        without ``each`` are evaluated later.
         """
         try:
             parsed = expression.parse(text)
@@ -460,9 +470,10 @@ class _Templates:
         return expression.chosen_key(value, key.path)
 
     def _whole(self, path: str | ExpressionPath) -> Template:
-        """Return the function that makes a value that is a single reference, and so need not be text.
+        """Return the function that makes a value that is a single reference: it need not be a text.
 
-        ``${each...}`` becomes the element's value; any other path stays an expression.
+        ``${each...}`` becomes the element's value. Another path, with ``each`` in its title or keys, stays an
+        expression.
         """
         assert isinstance(path, ExpressionPath)
         part = self._of_path(path)
@@ -538,7 +549,10 @@ class _Templates:
 
 
 def _title_text(written: str, value: object) -> str:
-    """Return the title of an element's declaration as text, other expressions unevaluated. Raise ``ValueError``."""
+    """Return the title of an element's declaration as text; expressions without ``each`` are evaluated later.
+
+    Raise ``ValueError`` for a secret, an empty title and characters that a title cannot have.
+    """
     if type(value) is str and value.isprintable() and value:
         return value
     if is_secret(value):

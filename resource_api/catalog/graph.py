@@ -64,7 +64,10 @@ class Order(NamedTuple):
 
 
 def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return the indices of ``start`` and all that follow them, directly or not; ``after``: index → the next ones."""
+    """Return the indices of ``start`` and all that follow them, directly or not.
+
+    ``after`` is index → the next indices: dependents, to find all that a change affects, or requirements.
+    """
     reached = set(start)
     waiting = list(reached)
     while waiting:
@@ -76,7 +79,7 @@ def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set
 
 
 def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
-    """Return index → the indices that require it, for ``requires``: index → its requirements."""
+    """Return index → the indices that require it, to find dependents. ``requires``: index → its requirements."""
     after: dict[int, list[int]] = {}
     for index, before in requires.items():
         for first in before:
@@ -322,8 +325,8 @@ class EdgeBuilder:
     def _report_unresolved(self, declared: Entry | ComponentInstance, word: str, name: Reference, text: str) -> None:
         """Report a reference without a resource, or note that its declaration may be left out.
 
-        ``word``: the metaparameter; ``name`` and ``text``: the reference in it, parsed and as written. Nothing is said
-        about a type with an invalid declaration: that may be the missing one.
+        ``word``: the metaparameter; ``name`` and ``text``: the reference in it, parsed and as written. Nothing is
+        reported for a type with an invalid declaration: the reference may be to that.
         """
         if (left_out := self._table.left_out.find(name)) is not None:
             self.notes.append(f"{declared.reference}: {word}: {name} is left out: {left_out.reason}")
@@ -339,10 +342,10 @@ class EdgeBuilder:
             self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
 
     def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
-        """Return the resources of a reference with wildcards, or None without wildcards or for a mistake.
+        """Return the resources of a reference with wildcards; None without wildcards, and if it should match some.
 
-        ``declared`` itself is not included. If a declaration of the type is left out or has an empty ``for_each``, no
-        resource is needed: that is recorded in ``notes``.
+        ``declared`` itself is not included. If a declaration of the type is left out or has an empty ``for_each``, the
+        reference need not match: that is recorded in ``notes``.
         """
         if not {"*", "?"}.intersection(name.title):
             return None
@@ -457,7 +460,10 @@ class FailureHandlerCheck:
                 self._handled.setdefault(edge.then, set()).add(edge.first)
 
     def check(self, scope: Scope) -> list[Edge]:
-        """Return the edges without automatic ones that contradict ``on_failure``; report declared ones that do."""
+        """Return the edges for the order: automatic ones that contradict ``on_failure`` are dropped.
+
+        Report requirements and outputs that contradict it, and handlers that can never be carried out.
+        """
         remaining = [edge for edge in self._edges if not (edge.automatic and self._contradicts(edge))]
         requirements = [edge for edge in remaining if not edge.on_failure]
         for edge in requirements:
@@ -474,15 +480,15 @@ class FailureHandlerCheck:
     def _is_forbidden(self, edge: Edge) -> bool:
         """Return whether an edge makes a resource require a handler.
 
-        It may if it is another handler, and each failure that it waits for also starts the required handler: then
-        neither is carried out without the other.
+        Another handler may require it if each failure that starts the other one starts the required handler too: then
+        the required handler is carried out whenever the other one is.
         """
         if edge.first not in self._handled:
             return False
         return not (edge.then in self._handled and self._handled[edge.then] <= self._handled[edge.first])
 
     def _report_requirement(self, edge: Edge) -> None:
-        """Report that a resource requires a handler, at the first possible declaration of the ``edge``."""
+        """Report that a resource requires a handler, at the first declaration that may have made the ``edge``."""
         handler, dependent = self._table.entries[edge.first], self._table.entries[edge.then]
         error = self._error(handler)
         for resource, attribute in _requiring_declarations(handler, dependent):

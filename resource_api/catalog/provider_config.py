@@ -308,8 +308,8 @@ def validate_config(
 ) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return a provider's configuration with defaults, and its problems by data types and ``check_config``.
 
-    That method receives the known values and may add some. ``former``: the recorded configuration if it differs, of
-    which the method may keep values. ``written``: ``values`` with their references, for messages.
+    The provider's ``check_config`` receives the known values and may add others. ``former``: the recorded configuration
+    if it differs, of which the method may keep values. ``written``: ``values`` with their references, for messages.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(values))
@@ -427,8 +427,8 @@ def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str
 def invoke(call: FunctionCall, arguments: Mapping[str, object], ask: Ask) -> Any:
     """Return a function's result for known inputs, by ``ask``; all of it is a secret if an input has one.
 
-    A function that keeps secrets, such as one that sorts a list, receives those in collections wrapped, and only these
-    are secret in its result. Raise ``InputError`` for invalid inputs, and all exceptions of ``ask``.
+    A function that keeps secrets, such as one that sorts a list, receives the secrets in collections wrapped: then only
+    these are secret in its result. Raise ``InputError`` for invalid inputs, and all exceptions of ``ask``.
     """
     inputs, problems = _check(call, _with_texts(call, arguments))
     if problems:

@@ -156,7 +156,7 @@ class ResourceTable:
         return (component or self.provider(name)).definition.attributes
 
     def provider(self, instance: str) -> ProviderFunctions:
-        """Return the pure functions of a provider instance, looked up once, or raise the same ``DefinitionError``."""
+        """Return the pure functions of a provider instance, looked up once. Raise ``DefinitionError``, always the same."""
         functions = self._providers.get(instance)
         if functions is None:
             if instance in self._broken:
@@ -193,8 +193,8 @@ class ResourceTable:
     def add_namevar(self, entry: Entry, values: Mapping[str, object]) -> None:
         """Add an entry under its only namevar too, if that is literal: references may use it in place of the title.
 
-        It is known before any value is evaluated. An entry of a configured provider is not added: the same namevar may
-        be another resource there.
+        A literal namevar is known before any value is evaluated. An entry of a configured provider is not added: the
+        same namevar may be another resource there.
         """
         definition = entry.definition
         value = values.get(definition.namevars[0]) if len(definition.namevars) == 1 else None

@@ -97,7 +97,8 @@ class Implementations:
     def get(self, context: Context, names: Collection[Name] | None = None) -> list[Resource]:
         """Return the resources, each read by its implementation.
 
-        One implementation that fails, fails only the names that it manages; a single one is like the provider itself.
+        If one of several implementations fails, only the names that it manages have failed. The failure of a single one
+        is that of the call.
         """
         assigned = self._assigned()
         parts: dict[str, list[Name] | None] = {**self._by_implementation(assigned if names is None else names)}
@@ -209,7 +210,10 @@ class Implementations:
         return names_of
 
     def _is_managed_by(self, implementation: str, row: Resource, assigned: Mapping[Name, str]) -> bool:
-        """Return whether an implementation manages the resource of a row that it read; another may see it, too."""
+        """Return whether an implementation manages the resource of a row that it has read.
+
+        Two implementations may read the same resource, of which only one row is wanted.
+        """
         with suppress(KeyError, TypeError):
             return assigned.get(self._definition.name_of(row), "") == implementation
         return True  # the check of all rows reports it

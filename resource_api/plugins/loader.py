@@ -95,8 +95,8 @@ class DefinitionFiles:
     def provider(self, path: str, definition: TypeDefinition, *, first: bool = True) -> builtins.type[Any]:
         """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type.
 
-        The class of an executable is a subclass of ``ExecutableProvider``. ``first``: that of the first version of the
-        type on the module path; others get a module name of their own.
+        The class of an executable is a subclass of ``ExecutableProvider``. ``first``: the provider is of the first
+        version of the type on the module path; those of other versions get a module name of their own.
         """
         if not path.endswith(".py"):
             return self._executable(path)
@@ -271,9 +271,10 @@ def _mapping(path: str, label: str, value: object) -> Mapping[str, Any]:
 def _members(
     path: str, word: str, values: object, part: builtins.type[Attribute | Function]
 ) -> dict[str, Attribute | Function]:
-    """Return name → the ``part`` of a type that each member of a JSON object declares, by the part's arguments.
+    """Return the attributes or functions that a JSON object declares, by name.
 
-    ``word``: the object's key path in the file. Raise ``DefinitionError`` with that of the wrong member.
+    The members of the object have the arguments of ``part``, which is ``Attribute`` or ``Function``. ``word``: the
+    object's key path in the file. Raise ``DefinitionError`` with the key path of a wrong member.
     """
     members = {}
     for name, value in _mapping(path, word, values).items():
@@ -290,8 +291,8 @@ def _members(
 def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileLoader]) -> None:
     """Execute a module file. Raise ``DefinitionError`` with the line for its exception.
 
-    Raise it too if the file prints or changes ``sys.path``: this would affect the whole program, for example its JSON
-    output. ``loader`` makes the loader of a module's name and path.
+    Raise it also if the file prints, which would spoil the program's JSON output, or changes ``sys.path`` for the whole
+    program. ``loader`` makes the loader for a module's name and path.
     """
     search_path, path_changed = list(sys.path), False
     stdout, before = _WriteDetector(), sys.stdout

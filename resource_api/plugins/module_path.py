@@ -48,7 +48,7 @@ class Origin(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of place that a type comes from: ``bundled``, ``distribution``, ``directory`` or ``program``."""
+        """The kind of the type's place, for lists: ``bundled``, ``distribution``, ``directory`` or ``program``."""
         if self.directory == BUNDLED:
             return "bundled"
         if self.distribution:
@@ -92,7 +92,8 @@ class ModulePath:
     ) -> Self:
         """Return the module path: the user's directories, then that of the manifest, then the bundled one.
 
-        Directories are real paths. One with links is kept as an alias: a changed link would lead to other code.
+        Directories are real paths. A path with symbolic links is kept as an alias, because the links are checked too: a
+        changed link would lead to other code.
         """
         real_paths = {text: os.path.realpath(text) for text in map(os.fsdecode, directories)}
         if manifest is not None:

@@ -272,7 +272,7 @@ class ProviderPool:
             returned.release()
 
     def close(self, *, interrupted: bool = False) -> None:
-        """Close every instance; after an interruption first ``cancel`` each, and await that for a limited time."""
+        """Close every instance. After an interruption first call ``cancel`` of each, and await that for a limited time."""
         for instance in list(self._made) if interrupted else ():
             if instance not in self._cancelling:
                 self._call_at_end(instance, "cancel")
@@ -411,7 +411,7 @@ class ProviderPool:
             raise ProviderError(f"the provider '{instance}' cannot be configured: {reason(error)}") from error
 
     def _close(self, instance: str) -> None:
-        """Close the provider of an instance and forget it, but for its chosen implementation, which is recorded."""
+        """Close the provider of an instance and forget it; the chosen implementation is kept for the state's record."""
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
@@ -500,7 +500,8 @@ class _PureCalls:
     def canonicalize(self, resources: list[Resource]) -> list[Resource]:
         """Return resources in canonical form, which share no value with the provider.
 
-        Values that are secret only in this manifest are unwrapped for the call, as providers expect, and wrapped again.
+        Providers expect plain values in attributes that are not declared sensitive. If this manifest makes one of them
+        secret, the value is unwrapped for the call and wrapped again.
         """
         self._mask_secrets(resources)
         if are_flat(resources):
@@ -579,7 +580,10 @@ class _PureCalls:
         return self._call("upgrade", version, deepcopy(dict(values)))
 
     def _canonicalize(self, copies: list[Resource]) -> list[Resource]:
-        """Call ``canonicalize``, return a copy of its answer. Raise ``WrongAnswer`` unless it is as many resources."""
+        """Call ``canonicalize``, and return a copy of its answer.
+
+        Raise ``WrongAnswer`` unless the answer is a list of as many resources.
+        """
         count = len(copies)
         answer = self._call("canonicalize", copies)
         if (
@@ -609,7 +613,7 @@ class _PureCalls:
     def _call(self, method: str, *arguments: Any) -> object:
         """Call a pure method of the provider, with secrets among its arguments masked.
 
-        Its exception is passed on, with the place in the author's code logged; an exit becomes a ``ProviderError``.
+        Its exception is passed on, and its traceback is logged for the author; an exit becomes a ``ProviderError``.
         """
         if self._definition.sensitive:
             self._mask.add(arguments)

@@ -133,9 +133,10 @@ class Registry:
         self._unsent_warnings.clear()
 
     def register_provider(self, name: str, provider: builtins.type[object], implementation: str = "") -> None:
-        """Add a provider class of the type ``name``, one of several if it has a name of its own, ``implementation``.
+        """Add a provider class of the type ``name``; ``implementation`` is its own name if the type has several.
 
-        Raise ``DefinitionError`` where it does not fit the type, or has the name of another one, also of a file.
+        Raise ``DefinitionError`` where it does not fit the type, or where another provider, also in a file, has its
+        name.
         """
         key, registered = implementation or name, self._providers.get(name, {})
         path = self._module_path.providers(name, installed=False).get(key)
@@ -150,8 +151,8 @@ class Registry:
     def register_family(self, word: str, family: TypeFamily) -> None:
         """Use ``family`` for the types that are in no file and whose names begin with ``word``.
 
-        An equal one stays in use; another one, such as a newer version, is closed, and its types are forgotten, as they
-        may differ.
+        If an equal family is in use, that stays. If another one is, such as an older version, it is closed, and its
+        types are forgotten, because the new ones may differ.
         """
         before = self._families.get(word)
         if before == family:
@@ -471,7 +472,7 @@ class Registry:
 def _newest(candidates: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
     """Return the newest of ``candidates`` that fits ``versions``, a range of PEP 440. Raise ``DefinitionError``.
 
-    Of two equals it is the first on the module path (Pulumi's provider guide, "Lookup").
+    Of two types with the same version it is the first on the module path (Pulumi's provider guide, "Lookup").
     """
     from packaging import specifiers, version  # only for ranges of versions
 

@@ -40,7 +40,7 @@ def upgrade(record: Record, functions: ProviderFunctions) -> Record:
 def rename(
     state: StackState, unclaimed: Mapping[RecordKey, Record], functions: Callable[[str], ProviderFunctions]
 ) -> tuple[StackState, Commit]:
-    """Return the state with records renamed whose type has other namevars now, and the commit of them.
+    """Return the state with records renamed whose type has other namevars now, and the commit of these changes.
 
     Only ``unclaimed`` ones are renamed, by the recorded values of the namevars or defaults. A record without one of
     these, or without its type, keeps its name, and so does one whose present name is taken.
@@ -154,7 +154,7 @@ def _is_wrong(definition: TypeDefinition, name: str, value: object) -> bool:
 def recover(
     catalog: Catalog, state: StackState, functions: Callable[[str], ProviderFunctions]
 ) -> tuple[StackState, Commit]:
-    """Return the state as an interrupted run may have left it, and the commit of that, which is written first of all.
+    """Return the state as an interrupted run may have left it, and the commit of this, which is written first of all.
 
     The intents of that run stay in the state, with present names, because the user is informed about them.
     """
@@ -184,9 +184,9 @@ def _joined(
 def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, RecordKey]) -> Commit:
     """Return the commit of possible effects of an interrupted run that reading the resources cannot show.
 
-    A resource that it was creating, and that this run does not read, is recorded as ours and unconfirmed, with its
-    intended protection; so is one under a ``former`` key (present → former). A resource that it was changing may be
-    changed, so refreshes are owed to its subscribers, unless it is noop.
+    A resource that the run was creating is recorded as ours and unconfirmed, with its intended protection, if this run
+    does not read it under this key (``former``: present → former key), or if it is protected. A resource that the run
+    was changing may be changed, so refreshes are owed to its subscribers, unless it is noop.
     """
     # Handlers of failures (``on_failure``) are not read either: a creation that was begun is ours, unconfirmed.
     declared = {entry.key for entry in catalog.entries if not entry.meta.on_failure}

@@ -56,7 +56,7 @@ class WorkerLost(ProviderError):  # noqa: N818 - its name is a sentence
     """A worker ended, or had to be killed, before it answered: ``how``, and ``more`` details."""
 
     def __init__(self, how: str, more: str = "") -> None:
-        """Keep both: the message is ``how`` and ``more``, and callers put the method's name between them."""
+        """Keep the two parts of the message: callers put the method's name between ``how`` and ``more``."""
         super().__init__(how + more)
         self.how = how
         self.more = more
@@ -269,7 +269,7 @@ class WorkerProcess(Process):
         self.send("close", interrupted=interrupted)
 
     def end(self, grace: float) -> Iterable[Frame]:
-        """Wait ``grace`` seconds until it ends, then kill it, and return the frames that it sent until then.
+        """Wait up to ``grace`` seconds for the worker's end, then kill it; return the frames that it sent until then.
 
         The programs that it left running go on; ``kill`` ends those too.
         """
@@ -288,7 +288,7 @@ class WorkerProcess(Process):
         return self._frames
 
     def kill(self) -> None:
-        """Kill the worker at once, with all its descendants, also those of one that ended by itself."""
+        """Kill the worker at once, with all its descendants, which may still run if the worker has ended by itself."""
         if self._closed:
             return
         self.stop(0)
@@ -393,7 +393,7 @@ class ProgramWorker(WorkerProcess):
         """
         poller = select.poll()
         poller.register(self._report, select.POLLIN)
-        # A child that another thread forks may have the other end for longer.
+        # The wait is limited: a child that another thread forks may have the other end for longer.
         if any(event & select.POLLIN for _, event in poller.poll(1000 * _EXECUTION)):
             self.kill()
             if self.failure is not None:

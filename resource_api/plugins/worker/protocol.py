@@ -126,7 +126,10 @@ def encode(kind: str, body: Mapping[str, object], on_content: Callable[[Content]
 
 
 def encode_value(value: object, on_content: Callable[[Content], object] = id) -> str:
-    """Return a value as JSON for a frame. Raise ``ProviderError``; call ``on_content`` with its contents."""
+    """Return a value as JSON for a frame. Raise ``ProviderError`` for a value that cannot be sent.
+
+    ``on_content`` is called with each asset and archive in it.
+    """
     try:
         return _json(_Encoder(on_content).encode(value))
     except ValueError as error:
@@ -150,7 +153,10 @@ def _json(value: object) -> str:
 
 
 def _framed(text: str) -> bytes:
-    """Return the lines of a frame, several for one longer than a line may be. Raise ``ProviderError`` if too large."""
+    """Return the bytes of a frame: a line, or more lines if it is longer than one line may be.
+
+    Raise ``ProviderError`` for a frame that is too large.
+    """
     data = text.encode("ascii")
     if len(data) > MAX_FRAME:
         raise ProviderError(f"sent more than {MAX_FRAME >> 20} MiB at once")
@@ -361,7 +367,10 @@ def _class_and_text(value: object) -> tuple[str, str]:
 
 
 def _endless_list() -> list[object]:
-    """Return a list that contains itself, for a value nested too deep to be sent: checks of values refuse both."""
+    """Return a list that contains itself, in place of a value nested too deep to be sent.
+
+    The checks of values refuse it, as they refuse such a value without a worker.
+    """
     endless: list[object] = []
     endless.append(endless)
     return endless
@@ -416,9 +425,10 @@ def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict
 
 
 def decode_error(body: Mapping[str, Any]) -> BaseException:
-    """Return the error of a body of ``encode_error``, of an equal class, which is made if this side lacks it.
+    """Return the error that ``encode_error`` has put into the body of a frame.
 
-    A program may send only the text: that is a ``ResourceError``.
+    If this side lacks the error's class, one with its name is made. A program may send the text alone: that is a
+    ``ResourceError``.
     """
     base = _ERRORS[body.get("base", "ResourceError")]
     name = body.get("name", base.__name__)

@@ -168,7 +168,8 @@ class WorkerProvider:
     def _answers(self, context: Context, method: str, calls: list[list[object]]) -> Iterator[Any]:
         """Yield the result or error of each of ``calls``, lists of arguments of a method, all sent in one frame.
 
-        A frame that fails as a whole is the error of all. Raise ``ProviderError`` unless there is one answer to each.
+        If the frame fails as a whole, its error is the answer to each call. Raise ``ProviderError`` for another number
+        of answers than of calls.
         """
         try:
             answers = self._workers.call(context, method, calls) if calls else []
@@ -253,7 +254,10 @@ class WorkerPool:
         return result(last)
 
     def interrupt(self) -> None:
-        """Report to each living worker that the run is interrupted, to those that start later at their close."""
+        """Report to each living worker that the run is interrupted.
+
+        A worker that is started later learns of it when it is closed.
+        """
         self.interrupted = True
         for worker in list(self._workers):  # a copy, as other threads start workers
             worker.interrupt()
@@ -291,7 +295,7 @@ class WorkerPool:
         return worker or self._start()
 
     def _discard(self, worker: WorkerProcess, context: Context) -> None:
-        """Kill a worker in a call, which may have changed something: others' cached data are then not valid."""
+        """Kill a worker in a call that may have changed something: the cached data of other workers become invalid."""
         worker.kill()
         with self._lock:
             self._changes += not context.reading
@@ -351,8 +355,8 @@ class WorkerPool:
     def _problem(self, answer: Frame) -> BaseException | None:
         """Return the error for which a worker that has answered ``hello`` cannot be used, or None if it can.
 
-        It reads the files by itself, and they may have been replaced since this run read them. Raise ``ValueError``,
-        ``LookupError`` or ``TypeError`` for an invalid frame.
+        The worker reads the files of the type by itself, and they may have been replaced since this run read them.
+        Raise ``ValueError``, ``LookupError`` or ``TypeError`` for an invalid frame.
         """
         if answer.kind == "raised":
             return protocol.decode_error(answer.body)

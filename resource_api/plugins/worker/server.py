@@ -443,8 +443,8 @@ class _Server:
     def _load(self) -> Mapping[str, Any]:
         """Load the type and the provider, and return the body of the frame ``ready``.
 
-        By the version and features of the type the runtime notices that it has read other files. By the priority and
-        the optional methods it knows the provider, whose code it does not load.
+        It describes the type and the provider for the runtime, which loads no code of this provider, and which may have
+        read the type from files that were replaced since then.
         """
         definition = self._definition()
         provider = self._registry.provider(definition.name, implementation=self._providers.only)
