@@ -156,7 +156,7 @@ class ResourceTable:
         return (component or self.provider(name)).definition.attributes
 
     def provider(self, instance: str) -> ProviderFunctions:
-        """Return the pure functions of a provider instance, looked up once. Raise ``DefinitionError``, always the same."""
+        """Return the pure functions of a provider instance, looked up once. Repeat its ``DefinitionError`` if any."""
         functions = self._providers.get(instance)
         if functions is None:
             if instance in self._broken:

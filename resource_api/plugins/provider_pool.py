@@ -272,7 +272,7 @@ class ProviderPool:
             returned.release()
 
     def close(self, *, interrupted: bool = False) -> None:
-        """Close every instance. After an interruption first call ``cancel`` of each, and await that for a limited time."""
+        """Close every instance. After an interruption first ``cancel`` each, which may take a limited time."""
         for instance in list(self._made) if interrupted else ():
             if instance not in self._cancelling:
                 self._call_at_end(instance, "cancel")
