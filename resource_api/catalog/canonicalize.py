@@ -116,7 +116,7 @@ def explain_refusal(
     """
     hint = ""
     if attribute.kind == "namevar" and isinstance(value, str):
-        if ", " in value:
+        if ", " in value:  # the title is '[web1, web2]', of a list in a text
             hint = (
                 f"a title names one resource; for_each: [{value.strip('[]')}] declares one for each, as ${{each.value}}"
             )

@@ -122,7 +122,7 @@ class EntryBuilder:
     def _report_duplicate(self, declared: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
         """Report a title that the ``first`` resource has already, with its position.
 
-        If both are elements of ``for_each``, the same declaration is at both positions: report their numbers instead.
+        Elements of one ``for_each`` have the same position: their numbers are reported instead.
         """
         message, hint = f"declared twice; first at {self._diagnostics.location(first)}", ""
         element, former = declared.declaration.element, first.declaration.element

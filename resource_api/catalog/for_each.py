@@ -294,12 +294,13 @@ def _elements(value: Any) -> Iterator[Element]:
             advice = 'it is no JSON, which has texts in double quotes; on a command line write -i \'NAME=["a", "b"]\''
         raise ConditionError(msg, (), advice)
     mapping = type(value) is dict
-    for index, item in enumerate(value or ()):
+    for index, item in enumerate(value or ()):  # of a mapping these are its keys
         member = value[item] if mapping else item
         if isinstance(member, Sensitive):
             msg = f"the element [{index}] is a secret as a whole"
             raise ConditionError(msg, (), "mark only its secret members as Sensitive")
-        yield Element(item if mapping or type(item) in _KEY_TYPES else MISSING, member, index)
+        key = item if mapping or type(item) in _KEY_TYPES else MISSING
+        yield Element(key, member, index)
 
 
 def _title_pattern(declared: Declaration) -> re.Pattern[str] | None:
@@ -370,7 +371,7 @@ class _Templates:
                 attributes = attributes.copy()
                 for name, template in self._attributes:
                     value = template(element)
-                    # A number or a Boolean becomes text where only that is taken.
+                    # A number or a Boolean becomes text where the attribute accepts only text.
                     if type(value) is not str and value is not None and name in self._definitions:
                         value = with_texts(self._definitions[name].datatype, self._written[name], value)
                     attributes[name] = value
@@ -443,7 +444,7 @@ class _Templates:
     def _of_path(self, path: ExpressionPath) -> Template | ExpressionPath:
         """Return a path that no element changes, or the function that makes a part of a text from an element.
 
-        That is the value of ``${each...}``, or a path with the element's values in its title or keys.
+        The part is the value of ``${each...}``, or a path with the element's values in its title or keys.
         """
         if path.root == "each":
             return self._getter(path, whole=False)
@@ -577,7 +578,7 @@ def _parsed(leaf: Any) -> Any:
 
 
 def _explain_each(written: object) -> ConditionError | None:
-    """Return the error of ``each`` in ``for_each``, or None if ``written`` does not use it."""
+    """Return the error of ``each`` in ``for_each``, which explains more than that it is unknown; None without it."""
     if not expression.uses_scope(written, "each"):
         return None
     msg = "a collection cannot depend on each, which is one of its own elements"

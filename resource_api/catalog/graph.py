@@ -197,7 +197,7 @@ class EdgeBuilder:
         self._diagnostics = diagnostics
         self._error = diagnostics.resource_error
         self._types = {entry.definition.name for entry in table.entries}
-        #: The relationships that are dropped, because nothing that is declared, or not left out, is their target.
+        #: The relationships that are dropped, because their target is left out, or their wildcards match nothing.
         self.notes: list[str] = []
         #: The resources with ``on_failure``, also those whose targets are left out or without resources.
         self.failure_handlers: list[Entry] = []

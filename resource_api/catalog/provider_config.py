@@ -93,6 +93,7 @@ def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
         machine = suggestion(str(name), (), "configured")
         msg = f"unknown provider '{name}'; " + (machine or f"name it under providers:{hint(name, manifest.providers)}")
         raise ValueError(msg)
+    # One program serves many types: ``google`` serves ``google_compute_disk``.
     if type_name and family_of(type_name, manifest) == declared.type:
         return instance_name(type_name, None if declared.name == declared.type else declared.name)
     if type_name and type_name != declared.type:
@@ -183,7 +184,7 @@ def _called_providers(values: Iterable[Any], types_with_function: Callable[[str]
     for body in values:
         function = body.get("invoke") if type(body) is dict else None
         if type(function) is str:
-            type_name, _, name = function.rpartition(".")
+            type_name, _, name = function.rpartition(".")  # Type.function, or the function alone
             types = [uncapitalize_type(type_name)] if type_name else types_with_function(name)
             yield from types if body.get("provider") is None else [str(body["provider"])]
 

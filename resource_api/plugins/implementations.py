@@ -64,9 +64,10 @@ class Implementations:
         self._make = make
         self._required = required
         self._assigned = assigned
-        #: Implementation → its provider; below, the names of those that got ``_config``.
+        #: Implementation → its provider, once made.
         self._made: dict[str, object] = {}
-        #: The configuration of the instance; None: it needs none, or has none yet.
+        #: The configuration of the instance, and the implementations that have received it. None: it needs none, or has
+        #: none yet.
         self._config: Mapping[str, object] | None = None
         self._configured: set[str] = set()
         #: The names of suitable implementations.

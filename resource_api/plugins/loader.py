@@ -402,7 +402,8 @@ def _import_hint(error: BaseException, path: str) -> str:
     if type(error) is ImportError and error.name in ("types", "providers"):
         return "; types and providers cannot import each other: code that several need is in lib/"
     if type(error) is ImportError and error.name == "resource_api":
-        hint = suggestion(str(error).partition("'")[2].partition("'")[0], sys.modules[error.name].__all__)
+        name = str(error).partition("'")[2].partition("'")[0]  # of: cannot import name 'Contxt' from 'resource_api'
+        hint = suggestion(name, sys.modules[error.name].__all__)
         return f"; {hint}" if hint else ""
     return ""
 

@@ -208,7 +208,7 @@ def _get_problems(features: Collection[str], get: object) -> Iterator[str]:
         )
     for parameter in parameters:
         name, default = parameter.name, parameter.default
-        if default is not None and not default:
+        if default is not None and not default:  # such as names=()
             yield f"get is called with None for all resources, not with {default!r}; write '{name}=None'"
 
 

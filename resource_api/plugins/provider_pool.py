@@ -212,7 +212,10 @@ class ProviderPool:
         return deepcopy(self._function_results[key])
 
     def _call_function(self, call: FunctionCall, inputs: Mapping[str, object], *, secret: bool) -> object:
-        """Call a function of a provider and check its answer. Raise ``ValueError`` with the reason, without secrets."""
+        """Call a function of a provider and check its answer. Raise ``ValueError`` with the reason, without secrets.
+
+        Secrets in the inputs and the result are masked, because the provider and messages may show them.
+        """
         datatype, mask = call.function.datatype, self.run.log.mask
         mask.add(inputs)
         answer = self._answer_of_function(call, inputs, secret=secret)

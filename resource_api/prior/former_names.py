@@ -45,7 +45,10 @@ class FormerNames:
         return list(self._all(entry)) if self._any or entry.meta.lifecycle.aliases else ()
 
     def of_components(self) -> dict[str, str]:
-        """Return former → present name of renamed components; a former name that another one has now is left out."""
+        """Return former → present name of renamed components, to rename references to their resources.
+
+        A former name that another component has now is left out.
+        """
         if not self._any:
             return {}
         pairs = ((former, group) for group in self._components.values() for former in self._of_group(group))

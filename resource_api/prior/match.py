@@ -461,6 +461,7 @@ def add_orphans(
     indexes = {str(entry.reference): entry.index for entry in entries}
     requires = dict(catalog.requires)
     for record, index in zip(unique, kinds, strict=True):
+        # A requirement that is no entry any more is dropped, and so is one of the resource itself.
         if needed := [indexes[name] for name in record.requires if indexes.get(name, index) != index]:
             requires[index] = needed
     return catalog._replace(entries=entries, requires=requires), kinds
@@ -492,7 +493,10 @@ def _orphan_entry(record: Record, functions: Callable[[str], ProviderFunctions])
 
 
 def _recorded_definition(record: Record, functions: Callable[[str], ProviderFunctions]) -> TypeDefinition:
-    """Return the type of a record; if that cannot be loaded any more, a substitute with as many namevars."""
+    """Return the type of a record; if that cannot be loaded any more, a substitute, so that the record can be an entry.
+
+    The substitute has a namevar for each part of the recorded name.
+    """
     try:
         return functions(record.instance).definition
     except DefinitionError:

@@ -144,7 +144,10 @@ def _upgraded_values(values: Mapping[str, object], version: int, functions: Prov
 
 
 def _is_wrong(definition: TypeDefinition, name: str, value: object) -> bool:
-    """Return whether an upgraded value is not of its attribute's data type; digests pass unchecked."""
+    """Return whether an upgraded value is not of its attribute's data type.
+
+    Secrets and contents pass unchecked, because they may be recorded as digests.
+    """
     if name not in definition.attributes or value is None or has_sealed(value):
         return False
     by_digest = definition.secret | definition.content_attributes
@@ -201,7 +204,7 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
 
 
 def _created_record(intent: Intent) -> Record:
-    """Return a record of ours for a resource that an interrupted run may have created."""
+    """Return the record of a resource that an interrupted run may have created: owned, without known values."""
     return Record(
         intent.type,
         intent.name,

@@ -54,6 +54,7 @@ def guard(lifeline: int, child: int) -> NoReturn:
         # The worker itself has written the core dump.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         number = os.WTERMSIG(status)
+        # This process has to end by the signal of the worker, so that its parent sees the same end.
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])

@@ -131,7 +131,7 @@ class _Reader:
     def next(self, request: str) -> object:
         """Return the next chunk of the asset or member for the request ``read``, the next member for ``member``.
 
-        A member has no bytes, which are read afterwards. None at the end.
+        A member is returned without its bytes, which are read afterwards. None at the end.
         """
         if request == "member":
             member = next(self._members, None)
@@ -194,7 +194,7 @@ class WorkerProcess(Process):
     def begin_call(self) -> int:
         """Count a call that begins and return its number, which the worker's last frame must repeat.
 
-        Late frames of earlier calls are so recognized. The worker may read only contents sent from now on.
+        By the number late frames of earlier calls are recognized. The worker may read only contents sent from now on.
         """
         self._calls += 1
         self.assets = AssetSender()
@@ -237,8 +237,8 @@ class WorkerProcess(Process):
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
         """Wait for the next frame; ``check`` is called several times a second, and ends the waiting by raising.
 
-        It watches the time limit and interrupts. Raise ``WorkerLost`` when the worker has ended, or has sent bytes that
-        are no frame.
+        ``check`` watches the time limit and interrupts. Raise ``WorkerLost`` when the worker has ended, or has sent
+        bytes that are no frame.
         """
         chunks = _MAX_CHUNKS
         while True:

@@ -373,7 +373,8 @@ def serve_standard_streams(directories: Sequence[str]) -> None:
 def _serve(requests: int, replies: int, registry: Registry, interrupts: int | None = None) -> None:
     """Answer the calls of one runtime, which come through ``requests``, by ``replies``, until it disconnects.
 
-    A byte from ``interrupts`` interrupts the run. A runtime with another version of the protocol gets only ours.
+    A byte from ``interrupts`` interrupts the run. A runtime with another version of the protocol gets only the version
+    of this worker, and reports the difference.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
@@ -513,7 +514,7 @@ class _Server:
                 self._providers.close()
             if config is not None:
                 self._providers.configure(self._instance, config)
-            function = self._definition().functions.get(method)
+            function = self._definition().functions.get(method)  # None for a method such as ``get``
             configured = method in _CONFIGURED if function is None else not function.pure
             provider = self._providers.instance(self._instance, configured=configured)
             context = self._context(**terms, answering=method not in _REPORTING)
