@@ -162,7 +162,7 @@ class Diagnostics:
         self.problems.append(Problem(None, message, "error", "", *position, code=code, hint=hint))
 
     def location(self, declared: Entry | ComponentInstance) -> str:
-        """Return the position of a resource or component for a message: ``site.yaml:14``, and its element if any."""
+        """Return a declaration's position for a message: ``site.yaml:14``, and its element of ``for_each`` if any."""
         position = self.manifest.place(declared.declaration)
         file_line = f"{position.file}:{position.line}" if position.line else position.file
         element = declared.declaration.element

@@ -431,7 +431,10 @@ class _Templates:
         sources = parsed.parts
 
         def joined(element: Element) -> Any:
-            """Return the text for an element, fast if it has no secret and no other expression."""
+            """Return the text for an element: the ``parts`` that are functions of the element are called for theirs.
+
+            Without a secret and an expression that is evaluated later the text is joined here, which is fast.
+            """
             pieces = [part(element) if callable(part) else part for part in parts]  # a str is no callable
             if _IN_TEXTS.issuperset(map(type, pieces)):
                 text = "".join(map(expression.text_of, pieces))
@@ -496,7 +499,7 @@ class _Templates:
         part, keys = conditions.ELEMENT_KEYS.index(path.keys[0]), path.keys[1:]
 
         def member(element: Element) -> Any:
-            """Return the value at the path in an element."""
+            """Return the value at the path in an element: of its ``part``, such as the value, the item at ``keys``."""
             value = element[part]
             for key in keys:
                 if type(value) is not dict or key not in value:
@@ -516,7 +519,7 @@ class _Templates:
         ``whole``: the path is the whole value, not a part of a text, and may be null. Raise ``ValueError``.
         """
         chosen, secret = expression.with_choices(written, partial(self.resolve, element))
-        # Without a chosen path a key is unknown, as one of a resource: an error.
+        # A path is None if one of its keys is not known yet, because only a resource yields it: an error.
         value = self._member(chosen or _refuse_resource(written), element, whole=whole)
         return Sensitive(value) if secret and not isinstance(value, Sensitive) else value
 
@@ -578,7 +581,7 @@ def _parsed(leaf: Any) -> Any:
 
 
 def _explain_each(written: object) -> ConditionError | None:
-    """Return the error of ``each`` in ``for_each``, which explains more than that it is unknown; None without it."""
+    """Return the error of ``each`` in ``for_each``, which is clearer than that of an unknown name; None without it."""
     if not expression.uses_scope(written, "each"):
         return None
     msg = "a collection cannot depend on each, which is one of its own elements"
@@ -611,7 +614,7 @@ def _metaparameter(name: str, value: object) -> Any:
         raise ConditionError(msg, path, "use what is no secret")
 
     def written(part: object) -> Any:
-        """Return a part of the value in the form of a manifest."""
+        """Return a part of the value in the form of a manifest: expressions as text, and numbers where it takes text."""
         if isinstance(part, Expression):  # ``map_leaves`` would make a list of this tuple
             return str(part)
         if isinstance(part, (dict, list)):

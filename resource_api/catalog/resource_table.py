@@ -303,9 +303,9 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
     @cache
     def regex() -> re.Pattern[str]:
-        """Return the expression of the pattern, compiled at the first reference that is long enough.
+        """Return the regular expression of ``text``, the pattern, compiled at the first reference that is long enough.
 
-        ``A[x*y*z?]`` becomes ``A[x``, the atomic group ``(?>.*?y)``, ``.*z.]``.
+        ``Ax*y*z?`` becomes ``Ax(?>.*?y).*z.``, of which the part in brackets is an atomic group.
         """
         first, *rest = ("".join("." if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", text))
         # Atomic groups: only the first occurrence of a part counts, so there is no backtracking.

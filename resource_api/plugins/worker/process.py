@@ -194,7 +194,7 @@ class WorkerProcess(Process):
     def begin_call(self) -> int:
         """Count a call that begins and return its number, which the worker's last frame must repeat.
 
-        By the number late frames of earlier calls are recognized. The worker may read only contents sent from now on.
+        Late frames of earlier calls are recognized by this number. The worker may read only contents sent from now on.
         """
         self._calls += 1
         self.assets = AssetSender()
