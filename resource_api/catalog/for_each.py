@@ -614,7 +614,7 @@ def _metaparameter(name: str, value: object) -> Any:
         raise ConditionError(msg, path, "use what is no secret")
 
     def written(part: object) -> Any:
-        """Return a part of the value in the form of a manifest: expressions as text, and numbers where it takes text."""
+        """Return a part of the value in the form of a manifest: expressions, and numbers for a text, become text."""
         if isinstance(part, Expression):  # ``map_leaves`` would make a list of this tuple
             return str(part)
         if isinstance(part, (dict, list)):
