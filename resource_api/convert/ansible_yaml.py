@@ -26,7 +26,7 @@ VAULT_HEADER: Final = b"$ANSIBLE_VAULT;"
 _TAGS: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAGS}merge"
 #: Tags whose values stay texts: a date is one in Ansible's modules too.
-_TEXTS: Final = {f"{_TAGS}str", f"{_TAGS}timestamp", f"{_TAGS}value", "!"}
+_TEXT_TAGS: Final = {f"{_TAGS}str", f"{_TAGS}timestamp", f"{_TAGS}value", "!"}
 
 
 class Mapping(dict[str, Any]):
@@ -137,7 +137,7 @@ class _Builder:
             raise self._refusal(node, "value", f"unknown tag {document.quote_key(node.tag.removeprefix(_TAGS))}")
 
     def _scalar(self, node: ScalarNode) -> Any:
-        """Return the value of a scalar: an encrypted one as ``Vault``, and one that is no template as ``Raw``."""
+        """Return the value of a scalar: ``Vault`` for an encrypted one, ``Raw`` for one marked as no template."""
         tag, text = node.tag, node.value
         if tag in {"!vault", "!vault-encrypted"}:
             return Vault()
@@ -145,7 +145,7 @@ class _Builder:
             raise self._refusal(node, "encoding", "a string cannot hold the control character U+0000")
         if tag == "!unsafe":
             return Raw(text)
-        if tag in _TEXTS:
+        if tag in _TEXT_TAGS:
             return text
         self._check_tag(node, "null", "bool", "int", "float")
         try:
@@ -177,11 +177,15 @@ class _Builder:
         return data
 
     def _merged(self, node: yaml.Node) -> dict[str, Any]:
-        """Return the members that a merge key (``<<``) adds: of a mapping, or of a list, the first of which wins."""
+        """Return the members that a merge key (``<<``) adds: those of a mapping, or of a list of mappings.
+
+        The first mapping of the list that has a key wins.
+        """
         value = self.value(node)
         mappings = value if isinstance(value, list) else [value]
         if not all(isinstance(mapping, Mapping) for mapping in mappings):
             raise self._refusal(node, "syntax", "'<<' merges mappings")
+        # reversed, as a later equal key replaces the former one
         return {name: part for mapping in reversed(mappings) for name, part in mapping.items()}
 
     def _position(self, node: yaml.Node) -> Position:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def all_of(conditions: list[Condition]) -> Condition:
-    """Return the condition that holds if all of these do: one mapping where no two test the same path."""
+    """Return the condition that holds if all of these do: one mapping of their tests, if each has paths of its own."""
     conditions = [condition for condition in conditions if condition is not True]
     if False in conditions:
         return False
@@ -21,17 +21,18 @@ def all_of(conditions: list[Condition]) -> Condition:
     joined: dict[str, object] = {}
     for condition in conditions:
         if not isinstance(condition, dict) or joined.keys() & condition.keys():
-            # A mapping has one test for each key, and no key for "all": not any of the negated ones.
+            # A mapping has one test for each key, and there is no key `all`: "a and b" is "not any of: not a, not b".
             return {"not": {"any": list(map(negated, conditions))}}
         joined |= condition
     return joined
 
 
 def any_of(first: Condition, second: Condition) -> Condition:
-    """Return the condition that holds if one of two does; two values of one path become a list, which means any."""
+    """Return the condition that holds if one of two does: ``{"path": ["a", "b"]}`` for two values of one path."""
     if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys() and len(first) == 1:
         ((path, test),), (alternative,) = first.items(), second.values()
         values = [*as_list(test), *as_list(alternative)]
+        # only the list of `any` holds mappings; that of a path holds constants
         if path == "any" or not any(isinstance(value, dict) for value in values):
             return {path: values}
     return {"any": [first, second]}
@@ -52,7 +53,7 @@ def negated(condition: Condition) -> Condition:
 
 
 def exclude(first: Condition, second: Condition) -> bool:
-    """Return whether two conditions certainly exclude each other: a manifest may declare a resource under each."""
+    """Return whether two conditions certainly never hold together: then both may stand at the same resource."""
     if isinstance(first, bool) or isinstance(second, bool):
         return False
     for condition, alternatives in ((first, second), (second, first)):

@@ -57,7 +57,7 @@ class ManifestText:
         #: Number of a line, from 1 → the number of the task, or the name of the value, that stands there.
         self.tasks: dict[int, int] = {}
         self.values: dict[int, str] = {}
-        #: The numbers of the lines of inputs.
+        #: The numbers of the lines of inputs, where errors are expected: a mandatory input has no value yet.
         self.input_lines: set[int] = set()
 
     @property
@@ -83,7 +83,7 @@ class ManifestText:
         for name, (comment, value) in entries.items():
             start = len(self.lines) + 1
             self._comment("  ", comment)
-            self.lines += _entry(name, value, "  ")
+            self.lines += _compact_entry(name, value, "  ")
             names |= dict.fromkeys(range(start, len(self.lines) + 1), name)
         return names
 
@@ -112,7 +112,7 @@ class ManifestText:
         location = f"{task.location}{': ' if task.title else ''}{task.title}"
         if converted.reason:
             self._comment("  ", f"NOT CONVERTED: {location}: {converted.reason}")
-            for line in _source(sources.get(task.location.file, ()), task.location.line, task.location.column):
+            for line in _task_lines(sources.get(task.location.file, ()), task.location.line, task.location.column):
                 self._comment("  ", f"    {line}")
             return
         self._comment("  ", location)
@@ -124,7 +124,7 @@ class ManifestText:
             attributes = sorted(declaration.attributes.items(), key=lambda item: item[0] not in _FIRST)
             self.lines.append(f"  {key_text(declaration.reference)}:{'' if attributes else ' {}'}")
             for name, value in attributes:
-                self.lines += _entry(name, value, "    ")
+                self.lines += _compact_entry(name, value, "    ")
             self.tasks |= dict.fromkeys(range(start, len(self.lines) + 1), task.number)
 
     def _comment(self, indent: str, text: str) -> None:
@@ -133,16 +133,17 @@ class ManifestText:
             self.lines.append(f"{indent}# {escape(text)}")
 
 
-def _entry(name: str, value: object, indent: str) -> Iterator[str]:
-    """Yield the lines of a key with its value in YAML: a short flat list or mapping as one, ``key: [a, b]``."""
+def _compact_entry(name: str, value: object, indent: str) -> Iterator[str]:
+    """Yield the lines of a key with its value in YAML; a short flat collection takes one line, ``key: [a, b]``."""
     line = f"{indent}{key_text(name)}: {flow_text(value)}"
+    # a text of several lines is easier to read as a block
     is_line = len(line) <= _WIDTH and "\n" not in line and "\\n" not in line
     if isinstance(value, (dict, list)) and value and is_line and _is_flat(value):
         yield line
     elif isinstance(value, dict) and value:
         yield f"{indent}{key_text(name)}:"
         for key, part in value.items():
-            yield from _entry(key, part, f"{indent}  ")
+            yield from _compact_entry(key, part, f"{indent}  ")
     else:
         yield from entry(name, value, indent)
 
@@ -153,8 +154,11 @@ def _is_flat(collection: dict[str, Any] | list[Any]) -> bool:
     return not any(isinstance(part, (dict, list)) for part in parts)
 
 
-def _source(lines: Sequence[str], start: int, column: int) -> Iterable[str]:
-    """Return the first lines of a task, at most ``_REPEATED``, for a comment; it begins at ``start`` and ``column``."""
+def _task_lines(lines: Sequence[str], start: int, column: int) -> Iterable[str]:
+    """Return the first lines of the task at line ``start`` and ``column`` of a file, for a comment.
+
+    The task ends before the first line that is indented less. At most ``_REPEATED`` lines are returned.
+    """
     excerpt: list[str] = []
     for number, line in enumerate(lines[start - 1 :]):
         indent = len(line) - len(line.lstrip())
@@ -227,9 +231,9 @@ class _Attempt:
         self._remarks += [Remark(row.task.location, row.task.title, row.reason) for row in self._tasks if row.reason]
         self.text = ManifestText()
         self.text.lines += [f"# {escape(line)}" for line in self._head_comments(plays)]
-        self.text.lines += _entry("project", _project(path), "")
+        self.text.lines += _compact_entry("project", _project(path), "")
         self.text.add_names(names, self._declarations)
-        self.text.add_resources(self._sections, _sources(self._remarks))
+        self.text.add_resources(self._sections, _lines_of_files(self._remarks))
 
     def _without_repetitions(self, tasks: Sequence[Converted]) -> list[Converted]:
         """Return tasks, each repeated declaration merged into its first one: a manifest has only one of each."""
@@ -240,7 +244,11 @@ class _Attempt:
     def _without_repetition(
         self, task: Converted, tasks: Sequence[Converted], declared: dict[str, ConvertedResource]
     ) -> Converted:
-        """Return one of ``tasks`` without its resources that are in ``declared``, and add the new ones there."""
+        """Return one of ``tasks`` without the resources that ``declared`` has already, and add the new ones there.
+
+        A resource that contradicts the earlier declaration is left out with a comment; a task without any other
+        resource is then not converted, for that reason.
+        """
         rows, comments, conflict = [], list(task.comments), ""
         for row in task.declarations:
             reference = row.reference
@@ -264,9 +272,9 @@ class _Attempt:
     def _merged(self, row: ConvertedResource, declared: Mapping[str, ConvertedResource]) -> ConvertedResource | None:
         """Return the earlier declaration of the same resource that this one was merged into, or None without one.
 
-        ``declared``: reference → declaration. If both never apply together, because their loops or conditions differ,
-        this one gets a new title, and the former one becomes its namevar. Raise ``Unconvertible`` for any other
-        contradiction.
+        ``declared``: reference → declaration. If both contradict, but never apply together because their loops or
+        conditions differ, this one gets a new title, and the former one becomes its namevar: ``File[/a (2)]`` with
+        ``path: /a``. Raise ``Unconvertible`` for any other contradiction.
         """
         first, titles = row.reference, numbered(row.title)
         while (earlier := declared.get(row.reference)) is not None and not earlier.merge(row):
@@ -278,7 +286,10 @@ class _Attempt:
         return earlier
 
     def _namevars(self, type_name: str) -> Sequence[str]:
-        """Return the namevars of a type; none of an unknown one, which validation will report."""
+        """Return a type's namevars, to identify a resource with a changed title; none of an unknown type.
+
+        Validation will report the unknown type.
+        """
         try:
             return self._runtime.registry.type(type_name).namevars
         except DefinitionError:
@@ -349,7 +360,10 @@ def _are_apart(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
 
 
 def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:
-    """Add ``new`` beside the reference ``old`` in all `notify` and `on_failure`: only one of both will exist."""
+    """Add ``new`` beside the reference ``old`` in all `notify` and `on_failure`.
+
+    Both are declarations of one resource under conditions that exclude each other: only one will exist on a host.
+    """
     for attributes in [row.attributes for task in tasks for row in task.declarations]:
         for name in ("notify", "on_failure"):
             if old in (references := as_list(attributes.get(name))):
@@ -374,8 +388,8 @@ def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Conditi
     return tests[0] if len(tests) == 1 else {"any": tests}, comments
 
 
-def _sources(remarks: Sequence[Remark]) -> dict[str, list[str]]:
-    """Return file → its lines, of the files that remarks are about."""
+def _lines_of_files(remarks: Sequence[Remark]) -> dict[str, list[str]]:
+    """Return file → its lines, for the files with remarks: comments of the manifest quote their tasks."""
     sources = {}
     for file in {remark.location.file for remark in remarks}:
         with open(file, encoding="utf-8", errors="replace") as stream:

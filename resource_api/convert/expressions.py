@@ -103,7 +103,7 @@ class Omit:
 
 OMIT: Final = Omit()
 #: The classes of values that can be a part of a text.
-_IN_TEXTS: Final = (str, int, float, ValueReference)
+_IN_TEXTS: Final = (str, int, float, ValueReference)  # the values that can be a part of a text
 
 
 def refuse(reason: str) -> NoReturn:
@@ -151,7 +151,10 @@ def is_template(value: object) -> bool:
 
 
 def names_in(value: object) -> set[str]:
-    """Return the names of variables that the expressions in a value use; none of one that cannot be parsed."""
+    """Return the names of the variables in a value's expressions, to find the variables that it depends on.
+
+    An expression that cannot be parsed is passed over: its conversion refuses it.
+    """
     names = set[str]()
     for _, leaf in leaves(value):
         if is_template(leaf):
@@ -161,7 +164,10 @@ def names_in(value: object) -> set[str]:
 
 
 def follow(value: Any, keys: tuple[str | int, ...]) -> Any:
-    """Return the member of a value at the end of the path ``keys``. Raise ``Unconvertible`` if there is none."""
+    """Return the member of a variable's value at ``keys``: for ``a.b[0]`` the value of ``a`` and ``("b", 0)``.
+
+    Raise ``Unconvertible`` if there is none.
+    """
     for key in keys:
         try:
             value = value.member(key) if isinstance(value, ValueReference) else value[key]
@@ -183,7 +189,10 @@ def parse(text: str) -> nodes.Expr:
 
 
 def parse_template(text: str, label: str = "") -> nodes.Template:
-    """Return a template's syntax tree. Raise ``Unconvertible`` for wrong syntax, quoting ``label`` or else the text."""
+    """Return a template's syntax tree. Raise ``Unconvertible`` for wrong syntax, with a quotation of the text.
+
+    ``label``: the text to quote instead, if ``text`` has braces that the playbook does not have.
+    """
     try:
         return _ENVIRONMENT.parse(text)
     except (TemplateSyntaxError, RecursionError) as error:
@@ -290,14 +299,20 @@ class Expressions:
             return self._template(text, parse_template(text), str(error))
 
     def _within_text(self, node: nodes.Node) -> str:
-        """Return an expression's value as a part of a text; a list, a mapping or a Boolean is left to a template."""
+        """Return an expression's value as a part of a text. Raise ``Unconvertible`` for a list, mapping or Boolean.
+
+        Jinja2 and a manifest write these differently within a text: a template keeps the form of Jinja2.
+        """
         value = self.value_of(node)
         if self._scope.class_of(value) in {bool, list, dict} or not isinstance(value, _IN_TEXTS):
             no_counterpart("a list, mapping or Boolean within a text")
         return str(value)
 
     def _is_collection(self, node: nodes.Node | None) -> bool:
-        """Return whether the value of an expression, which may be unconvertible, is certainly a list or a mapping."""
+        """Return whether an expression, perhaps an unconvertible one, is certainly a list or mapping.
+
+        A call of `template` cannot stand for such a one, as it returns a text.
+        """
         if isinstance(node, nodes.CondExpr):
             return self._is_collection(node.expr1) or self._is_collection(node.expr2)
         if isinstance(node, nodes.Add):
@@ -378,7 +393,7 @@ class Expressions:
         no_counterpart(_KINDS.get(type(node), "this expression"))
 
     def _sum(self, node: nodes.Add) -> Any:
-        """Convert ``+`` of lists to a call of `std.concat`, of texts to one. Raise ``Unconvertible`` for numbers."""
+        """Convert ``+`` of lists to a call of `std.concat`, and of texts to one text; refuse arithmetic."""
         left, right = self.value_of(node.left), self.value_of(node.right)
         if list in {self._scope.class_of(left), self._scope.class_of(right)}:
             return self._scope.call("std.concat", {"lists": [left, right]}, "list")
@@ -587,7 +602,10 @@ class Expressions:
         return {path: value} if operator in {"==", "=", "eq"} else {path: {"not": value}}
 
     def _path(self, value: object) -> str:
-        """Return the path of a reference as the key of a condition; a constant or a later result cannot be one."""
+        """Return the path of a reference, the key of its condition. Raise ``Unconvertible`` for any other value.
+
+        It does so also for a value that is not known before the steps, such as the result of a task.
+        """
         if not isinstance(value, ValueReference):
             no_counterpart("a condition about a constant")
         if not value.path.startswith(("inputs.", "values.", "facts.", "host.", "each.")):
@@ -598,7 +616,7 @@ class Expressions:
 
 
 def _comparable(path: str, value: object) -> Any:
-    """Return a value in the data type of the reference for a comparison: facts of the system are texts."""
+    """Return a constant to compare with ``path``: as a text for a fact of the system, whose release is ``"12"``."""
     if value is OMIT:
         no_counterpart("a comparison with 'omit'")
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
@@ -606,7 +624,10 @@ def _comparable(path: str, value: object) -> Any:
 
 
 def _chain(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
-    """Return the name and keys of ``a.b['c'][0]``, or None for another expression."""
+    """Return the variable and the keys of ``a.b['c'][0]``, ``("a", ("b", "c", 0))``, or None for another expression.
+
+    Such a chain can become the path of a reference.
+    """
     keys: list[str | int] = []
     while not isinstance(node, nodes.Name):
         if isinstance(node, nodes.Getattr):
@@ -642,7 +663,10 @@ def _optional_names(template: nodes.Template) -> Iterator[str]:
 
 
 def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the variables that a template reads, with their keys as texts: ``a.b[0]`` as ``("a", ("b", "0"))``."""
+    """Yield the variables that a template reads, so that its call passes them: ``a.b[0]`` as ``("a", ("b", "0"))``.
+
+    The keys are texts, as the caller sorts them.
+    """
     waiting: list[nodes.Node] = [template]
     while waiting:
         node = waiting.pop()

@@ -55,7 +55,10 @@ class ConvertedResource:
         return str(Reference(self.type, self.title))
 
     def merge(self, other: ConvertedResource) -> bool:
-        """Add the attributes of a second declaration of the resource; return False, and add none, if two contradict."""
+        """Merge a second declaration of the resource into this one; return False, without a change, if they contradict.
+
+        Two tasks may set different attributes of one resource, but a manifest declares it once.
+        """
         mine, theirs = self.attributes, dict(other.attributes)
         if any(mine.get(name) != theirs.get(name) for name in _CONDITIONAL):
             return False
@@ -107,7 +110,7 @@ class ModuleTask:
     def _user(self) -> Any:
         """Return the user of ``become_user``, or None for root and without ``become``: a run is root's already."""
         keywords = self.task.keywords
-        if str(keywords.get("become", False)).lower() in _FALSE:  # which the user alone does not change
+        if str(keywords.get("become", False)).lower() in _FALSE:  # ``become_user`` alone has no effect in Ansible
             return None
         user = self.expressions.value(keywords.get("become_user"))
         return None if user is OMIT or user == "root" else user
@@ -153,7 +156,10 @@ class ModuleTask:
         return value
 
     def flag(self, *names: str, default: object = None) -> Any:
-        """Return a Boolean, also of a word such as ``yes``, or a reference. Raise ``Unconvertible`` otherwise."""
+        """Return a Boolean, also for a word such as ``yes``, or the reference to one; or the default.
+
+        Raise ``Unconvertible`` for any other value.
+        """
         value = self.take(*names, default=default)
         if value is None or isinstance(value, (bool, ValueReference)):
             return value
@@ -171,8 +177,8 @@ class ModuleTask:
     def items(self, *names: str) -> list[Any] | ValueReference | None:
         """Return the list in an argument, which Ansible also accepts as a text with commas; or None.
 
-        A reference stays one, and texts in a loop's elements are split there. If its value is known to be a text
-        without commas, it is the only item.
+        A reference to a list stays as it is. If it leads to texts in the elements of a loop, these are split at their
+        commas. A reference whose value is known to be a text without commas is the only item.
         """
         value = self.take(*names)
         if isinstance(value, ValueReference):
@@ -266,7 +272,10 @@ class ModuleTask:
         return self._arguments
 
     def declare(self, type_name: str, title: object, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource of this task, without attributes that are None. Raise ``Unconvertible`` for its title."""
+        """Declare a resource of this task, without attributes that are None.
+
+        Raise ``Unconvertible`` for a title that a manifest cannot have.
+        """
         declared = {name: value for name, value in attributes.items() if value is not None}
         if isinstance(title, (list, dict)):
             refuse("its name is no text")
@@ -278,7 +287,7 @@ class ModuleTask:
         return declaration
 
     def _title_obstacle(self, title: str) -> str:
-        """Return the reason that a text cannot be a title, which is known early and shown in all outputs, or ""."""
+        """Return the reason that a text cannot be a title, or "": titles are known before the run, and no secrets."""
         if reason := self.scope.names.obstacle(title):
             return f"{reason}, and names are known before"
         return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""
@@ -286,8 +295,8 @@ class ModuleTask:
     def named(self, type_name: str, name: str, attributes: dict[str, object]) -> ConvertedResource:
         """Declare a resource whose title has no meaning, such as an `exec`: it is the task's name, or else ``name``.
 
-        A name that a manifest cannot have as a title is replaced by the type's. The title of each task and element
-        differs, as a manifest has one resource of a title.
+        The name of the type replaces a name that a manifest cannot have as a title. A number behind an equal title of
+        another task or element distinguishes the two.
         """
         title = self.task.name or name
         if "{{" in title:
@@ -301,7 +310,7 @@ class ModuleTask:
 
 
 def _without_vault(raw: object, name: str, scope: TaskScope, task: Task) -> Any:
-    """Return an argument's value with new sensitive inputs, with names from ``name``, for its encrypted parts."""
+    """Return an argument's value with a new sensitive input, named after ``name``, in place of each encrypted part."""
     if isinstance(raw, Vault):
         return scope.names.secret_input(name, task.location)
     if isinstance(raw, dict):

@@ -305,7 +305,10 @@ def _declare_names(
 
 
 def _with_version(name: object, ensure: object) -> tuple[Any, Any]:
-    """Return the name and the `ensure` for ``NAME=VERSION`` or ``NAME==VERSION``; a removal needs no version."""
+    """Return the name of a package and its `ensure`: for ``NAME=VERSION`` or ``NAME==VERSION`` the version.
+
+    A removal, and a name without a version, keep the ``ensure`` of the task.
+    """
     match = _VERSIONED.match(name) if isinstance(name, str) else None
     if match is None:
         return name, ensure
@@ -387,8 +390,8 @@ def user(task: ModuleTask) -> None:
     attributes |= {"shell": task.take("shell"), "password": task.take("password"), "system": task.flag("system")}
     if groups is not None and task.switch("append"):
         attributes["membership"] = "minimum"
-    creates_home = task.flag("create_home", "createhome", default=True)  # False is the type's own default
-    attributes["managehome"] = True if creates_home is True else creates_home or None
+    creates_home = task.flag("create_home", "createhome", default=True)
+    attributes["managehome"] = creates_home or None  # without the attribute, the type makes no home
     task.ignore("append", "move_home", "non_unique", "remove", "force")
     if task.word("update_password", default="always") == "on_create":
         attributes["lifecycle"] = {"ignore_changes": ["password"]}
@@ -398,7 +401,7 @@ def user(task: ModuleTask) -> None:
 
 
 def group(task: ModuleTask) -> None:
-    """Convert `group` to a `group` with the same number, or one for the system."""
+    """Convert `group` to a `group`, whose attributes have the names of the module's arguments."""
     attributes: dict[str, object] = {"ensure": task.ensure()}
     attributes |= {"gid": _number(task.take("gid")), "system": task.flag("system")}
     task.declare("group", task.need("name"), attributes)
@@ -425,7 +428,10 @@ def authorized_key(task: ModuleTask) -> None:
 
 
 def service_and_state(task: ModuleTask) -> tuple[Any, str]:
-    """Return the name, or None, and the state, or "", of a `service`; ignore arguments without an effect."""
+    """Return the name, or None, and the state, or "", of the service of a task or handler.
+
+    Arguments without a counterpart that is needed count as used.
+    """
     if task.word("scope", default="system") != "system":
         no_counterpart("a service of a user")
     task.ignore("daemon_reload", "daemon_reexec", "use", "no_block", "sleep", "pattern", "arguments", "args")

@@ -150,7 +150,7 @@ class PlayConversion:
             converted = self._convert(task, is_handler=is_handler)
         except Unconvertible as error:
             converted = Converted(task, reason=str(error))
-        if register := task.keywords.get("register"):
+        if register := task.keywords.get("register"):  # a check has no resources, but a command for later guards
             self._names.results[str(register)] = converted.check or _result_of(converted.declarations)
         return converted
 
@@ -174,10 +174,11 @@ class PlayConversion:
         return self._unrolled(task, task.loop, elements, is_handler=True)
 
     def _loop(self, task: Task, loop: Loop) -> Converted:
-        """Convert a loop to `for_each`, or else to one resource for each element that is written in the task.
+        """Convert a loop to one declaration with `for_each`, or to one for each element that is written in the task.
 
-        `for_each` is shorter, but has no counterpart for some uses of the element. The other form is preferred, too, if
-        only it needs no `ansible_module`. Raise ``Unconvertible`` if neither is possible.
+        `for_each` is shorter, and comes first. The second form is for uses of the element that `for_each` does not
+        have, and for loops where `for_each` alone needs an `ansible_module`. Raise ``Unconvertible`` if neither is
+        possible.
         """
         elements = _literal_elements(task, loop)
         try:
@@ -199,6 +200,7 @@ class PlayConversion:
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.check_collection(collection)
         self._names.repeat_over(collection)
+        # ``item`` of ``MAPPING | dict2items`` has a ``key`` and a ``value``, as that of `with_dict`
         kind = "with_dict" if _is_items(loop.collection) else loop.kind
         names = LoopNames(loop._replace(kind=kind), collection)
         return self._convert_in_scope(task, TaskScope(self._names, task.variables, names), for_each=names)
@@ -230,14 +232,15 @@ class PlayConversion:
             refuse("a pattern of files is no collection of a manifest")
         if loop.kind not in {"loop", "with_items", "with_list", "with_dict"}:
             no_counterpart(f"'{loop.kind}'")
-        if _is_items(loop.collection):
+        if _is_items(loop.collection):  # `for_each` takes the mapping of ``{{ MAPPING | dict2items }}`` itself
             return expressions.value(_ITEMS_FILTER.sub("}}", loop.collection))
         collection = expressions.value(loop.collection)
         if loop.kind == "with_items" and not isinstance(collection, ValueReference):
             parts = _flattened(collection if isinstance(collection, list) else [collection])
             has_lists = any(self._names.class_of(part) is list for part in parts)
             return self._names.call("std.flatten", {"list": parts}, "flatten") if has_lists else parts
-        if not isinstance(collection, (list, ValueReference, dict if loop.kind == "with_dict" else list)):
+        is_mapping = loop.kind == "with_dict" and isinstance(collection, dict)
+        if not is_mapping and not isinstance(collection, (list, ValueReference)):
             refuse("the collection of a loop is no list")
         return collection
 
@@ -669,7 +672,7 @@ def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
         elements = []
         for pattern in as_list(loop.collection):
             if isinstance(pattern, str) and "{{" not in pattern:
-                elements += _matches(pattern, task.directories)
+                elements += _matching_files(pattern, task.directories)
     elif loop.kind == "with_dict" and isinstance(elements, dict):
         elements = [{"key": key, "value": value} for key, value in elements.items()]
     elif loop.kind not in {"loop", "with_items", "with_list"}:
@@ -679,8 +682,8 @@ def _literal_elements(task: Task, loop: Loop) -> list[Any] | None:
     return _flattened(elements) if loop.kind == "with_items" else elements
 
 
-def _matches(pattern: str, directories: Sequence[str]) -> list[str]:
-    """Return the absolute paths of the files that match a pattern in the first directory that has any."""
+def _matching_files(pattern: str, directories: Sequence[str]) -> list[str]:
+    """Return the absolute paths of the files for a pattern of `with_fileglob`, in the first directory that has any."""
     for directory in directories:
         if files := sorted(glob.glob(os.path.join(directory, pattern))):
             return [os.path.abspath(file) for file in files]

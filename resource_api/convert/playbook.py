@@ -308,7 +308,8 @@ class _Reader:
     def _add_role_variables(self, directory: str) -> dict[str, object]:
         """Add the variables of a role to the play: `defaults` only where the play has none of the name, `vars` always.
 
-        Return those that another role has set in the same way before: they are visible in this role's tasks alone.
+        Return the variables whose names an earlier role has in a file of the same kind: only this role's tasks see
+        these values.
         """
         hidden: dict[str, object] = {}
         for kind in ("defaults", "vars"):
@@ -344,7 +345,10 @@ class _Reader:
             yield from self._task(task, context)
 
     def _block(self, block: Mapping, context: _Context) -> Iterator[Task]:
-        """Yield the tasks of a block, of its `rescue`, which have the numbers of the former, and of its `always`."""
+        """Yield the tasks of a block, of its `rescue` and of its `always`.
+
+        Each task of `rescue` gets the numbers of the block's tasks, whose failure it follows.
+        """
         inner = self._inherit(context, block)
         tasks = list(self._tasks(block["block"], inner))
         yield from tasks
@@ -438,7 +442,10 @@ class _Reader:
         return names[0], task[names[0]]
 
     def _arguments(self, module: str, value: object, options: object) -> dict[str, Any]:
-        """Return a module's arguments: a mapping, or its free form (``src=a dest=b``), and the task's ``args``."""
+        """Return a module's arguments, from a mapping or its free form (``src=a dest=b``).
+
+        ``options``: the task's ``args``, which have lower precedence.
+        """
         if isinstance(value, dict):
             arguments = dict(value)
         elif isinstance(value, str) and not isinstance(value, ansible_yaml.Raw):

@@ -64,7 +64,7 @@ _MAGIC_TEXT: Final = """
 _MAGIC: Final = frozenset(_MAGIC_TEXT.split())
 _SECRET_NAME: Final = regex(r"(?i).*(password|passwd|passphrase|secret|token|api_?key|private_?key)")
 _WORD: Final = regex(r"[^A-Za-z0-9_]+")
-_MISSING: Final = object()
+_MISSING: Final = object()  # no value: None is one in a playbook
 #: A resource in a reference.
 _RESULT_USE: Final = regex(r"(?<!\$)\$\{[A-Z]\w*\[")
 #: Function of `std` → the class of its result.
@@ -142,7 +142,7 @@ def split_text(value: object) -> Any:
 
 
 def elements_of(collection: object) -> list[Any]:
-    """Return the elements of a list or mapping; none of any other value."""
+    """Return the elements of a loop's literal list or mapping; none of a reference, whose elements are not known."""
     if isinstance(collection, dict):
         return list(collection.values())
     return collection if isinstance(collection, list) else []
@@ -194,11 +194,15 @@ class Names:
         if name not in self._variables or not local:
             return _MISSING
         used = self._names_used_by(name)
-        # One that is defined by itself is refused by ``global_value``.
-        return self._variables[name].value if used & local and name not in used else _MISSING
+        if name in used:  # defined by itself, which ``global_value`` refuses
+            return _MISSING
+        return self._variables[name].value if used & local else _MISSING
 
     def _names_used_by(self, name: str) -> set[str]:
-        """Return the names that the value of a variable uses, directly or by other variables."""
+        """Return the names that the value of a variable uses, directly or by other variables.
+
+        They show whether its value differs from task to task.
+        """
         if name not in self._used_by:
             used, waiting = set[str](), [name]
             while waiting:
@@ -242,7 +246,10 @@ class Names:
             self._computing.pop()
 
     def literal_value(self, reference: ValueReference) -> Any:
-        """Return the value of a reference into the default of an input, or None: other values are not known yet."""
+        """Return the value that a reference has by an input's default, or None: other values are known in a run only.
+
+        The conversion of a task may depend on the value's class.
+        """
         name, *keys = reference.path.removeprefix("inputs.").split(".")
         if not reference.path.startswith("inputs.") or name not in self.inputs:
             return None
@@ -308,10 +315,14 @@ class Names:
         return reference
 
     def uses(self, *declared: object) -> set[str]:
-        """Return the names of the inputs and values that declared values use, directly or by other values."""
+        """Return the names of the inputs and values that declared values use, directly or by other values.
+
+        Only these are written into the manifest, and they show whether a value depends on a secret.
+        """
         waiting, names = list(declared), set[str]()
         while waiting:
-            for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):  # one of both groups is empty
+            # ``inputs.a`` or ``values['b c']`` at any depth of the value; one of both groups is empty
+            for name in map("".join, _NAME_USE.findall(repr(waiting.pop()))):
                 if name not in names:
                     names.add(name)
                     waiting.append(self.values.get(name))
@@ -359,7 +370,10 @@ class Names:
         return next(row for row in numbered(title) if self._titles.setdefault((type_name, row), task) == task)
 
     def in_group(self, group: str) -> ValueReference:
-        """Return the reference to a Boolean: whether this host is in a group or has its name; ``hosts`` may be both."""
+        """Return the reference to a Boolean: whether this host is in a group or has its name.
+
+        A play's ``hosts`` may have the names of groups and of hosts.
+        """
         lists = [ValueReference("host.groups"), [ValueReference("host.name")]]
         names = self.call("std.concat", {"lists": lists}, "host_and_groups")
         return self.call("std.contains", {"in": names, "item": group}, f"in_{_WORD.sub('_', group)}")
@@ -394,7 +408,7 @@ class LoopNames:
     """The variables of a loop. ``keys``: the path of a member of its element, as in ``item.name``."""
 
     def __init__(self, loop: Loop, collection: object) -> None:
-        """Use the converted collection: a reference, a list or a mapping."""
+        """Keep the names of ``loop``, and its converted ``collection``: a reference, a list or a mapping."""
         self.variable, self.counter = loop.variable, loop.counter
         self.collection = collection
         self._is_mapping = loop.kind == "with_dict" or isinstance(collection, dict)
@@ -444,7 +458,10 @@ class LoopNames:
         return self.value(keys)
 
     def change(self, path: str, change: Callable[[Any], Any]) -> None:
-        """Replace the member of each element at a reference's path by ``change(member)``."""
+        """Replace the member of each element at a reference's path by ``change(member)``.
+
+        A manifest cannot convert the value of a reference, so the literal elements are converted.
+        """
         name = path.removeprefix("each.value.")
         for element in elements_of(self.collection):
             if isinstance(element, dict) and name in element:
@@ -479,7 +496,7 @@ class TaskScope:
         return self.names.literal_value(value) if isinstance(value, ValueReference) else value
 
     def split_members(self, reference: ValueReference) -> None:
-        """Split the texts in a loop's elements behind a reference at their commas: an attribute needs lists."""
+        """Split at commas the texts that a reference has in the elements of a loop: the attribute needs lists."""
         if self._loop is not None and reference.path.startswith("each.value."):
             # in the collection, since the reference stays the same
             self._loop.change(reference.path, split_text)

@@ -129,7 +129,7 @@ class PluginAddress(NamedTuple):
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # compared below instead
-        context.set_ciphers("DEFAULT@SECLEVEL=0")
+        context.set_ciphers("DEFAULT@SECLEVEL=0")  # a key of any length: the certificate is compared
         context.set_alpn_protocols(["h2"])
         if self.client:
             with tempfile.NamedTemporaryFile() as file:
@@ -147,7 +147,7 @@ class Channel:
     """A connection for one call at a time; a thread that calls meanwhile opens a channel of its own."""
 
     def __init__(self, endpoint: PluginAddress) -> None:
-        """Connect, with windows for a schema of many megabytes. Raise ``OSError``, ``CallError``."""
+        """Connect, with flow control windows for a schema of many megabytes. Raise ``OSError``, ``CallError``."""
         self._socket = endpoint.connect()
         config = H2Configuration(client_side=True, header_encoding="utf-8", validate_inbound_headers=False)
         self._http = H2Connection(config)

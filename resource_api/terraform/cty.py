@@ -34,17 +34,17 @@ def parse_type(constraint: bytes) -> Type:
     >>> parse_type(b'["map", ["list", "string"]]')
     ('map', ('list', 'string'))
     """
-    return _pairs(json.loads(constraint))
+    return _type_from_json(json.loads(constraint))
 
 
-def _pairs(constraint: Any) -> Type:
-    """Return a type of cty from its form in JSON, in which our pairs are lists."""
+def _type_from_json(constraint: Any) -> Type:
+    """Return a type of cty from its JSON, whose lists become pairs: ``["set", "string"]`` → ``("set", "string")``."""
     if isinstance(constraint, str):
         return constraint
     word, inner = constraint[:2]  # a third part names the optional attributes of an object
     if word == "object":
-        return word, {name: _pairs(member) for name, member in inner.items()}
-    return word, [_pairs(member) for member in inner] if word == "tuple" else _pairs(inner)
+        return word, {name: _type_from_json(member) for name, member in inner.items()}
+    return word, [_type_from_json(member) for member in inner] if word == "tuple" else _type_from_json(inner)
 
 
 def to_dynamic(kind: Type, value: object) -> Message:
@@ -53,7 +53,10 @@ def to_dynamic(kind: Type, value: object) -> Message:
 
 
 def _packed(kind: Type, value: object) -> object:
-    """Return a value for msgpack by its type ``kind``, for ``dynamic`` with its own type; secrets are in clear text."""
+    """Return a value of the type ``kind`` in the form that msgpack encodes; programs need secrets in clear text.
+
+    A ``dynamic`` value is a pair with its own type.
+    """
     if isinstance(value, Sensitive):
         value = value.reveal()
     if value is None or value is UNKNOWN:
@@ -62,7 +65,7 @@ def _packed(kind: Type, value: object) -> object:
         return str(value)
     if kind == "dynamic":
         constraint = implied_type(value)
-        return [json.dumps(constraint).encode(), _packed(_pairs(constraint), value)]
+        return [json.dumps(constraint).encode(), _packed(_type_from_json(constraint), value)]
     return value if isinstance(kind, str) else _mapped(kind, value, _packed)
 
 
@@ -106,7 +109,7 @@ def from_json(kind: Type, raw: Any) -> Any:
     if raw is None:
         return None
     if kind == "dynamic":
-        return from_json(_pairs(raw["type"]), raw["value"])
+        return from_json(_type_from_json(raw["type"]), raw["value"])
     return _scalar(kind, raw) if isinstance(kind, str) else _ordered(kind, _mapped(kind, raw, from_json))
 
 

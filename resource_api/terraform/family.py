@@ -233,7 +233,10 @@ def _method(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _type_names(name: str, schema: Message) -> TypeNames:
-    """Return the types and functions in a program's schema; the type ``name`` has its data sources and functions."""
+    """Return the names of the types and functions in a program's schema, for completion.
+
+    The type ``name``, called like the provider, has its data sources and functions.
+    """
     sources, called, ephemeral = map(schema.__getitem__, _CALLED)
     functions = sorted([*sources, *called, *map(ephemeral_function, ephemeral)])
     return TypeNames(sorted([*([name] if functions else []), *schema["resource_schemas"]]), functions)

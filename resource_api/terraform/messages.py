@@ -133,7 +133,7 @@ class Method(NamedTuple):
 
 
 def _field(text: str) -> Field:
-    """Return the field of a word of ``_TABLE``, such as ``attributes=2:*Attribute``."""
+    """Return the field of a word of ``_TABLE``: ``attributes=2:*Attribute`` is a list, with ``<`` it would be a map."""
     name, _, rest = text.partition("=")
     number, _, kind = rest.partition(":")
     return Field(name, int(number), kind.lstrip("*<"), kind[0] if kind[0] in "*<" else "")
@@ -161,6 +161,7 @@ class MessageMap(Mapping[str, Message]):
 
     def add(self, content: int | bytes) -> None:
         """Add an entry of a map in wire format, whose message stays encoded. Raise ``ValueError`` for other bytes."""
+        # a message itself, with the key as field 1 and the value as field 2
         entry = dict(_fields(content)) if isinstance(content, bytes) else {}
         encoded = entry.get(2, b"")
         if isinstance(encoded, int):
@@ -208,7 +209,7 @@ def encode(message: str, values: Message) -> bytes:
 
 
 def _items(field: Field, value: Any) -> Iterable[Any]:
-    """Return the values of a field that are encoded one by one: the pairs of a map, the members of a list."""
+    """Return the values of a field that are encoded one by one: a map's pairs, a list's members, or the only value."""
     if field.container == "<":
         return value.items()  # type: ignore[no-any-return]
     return value if field.container else [value]
@@ -296,8 +297,11 @@ def _decode_value(kind: str, content: int | bytes) -> Any:
     """Return the value of a field of this ``kind`` from a number or bytes. Raise ``ValueError`` for another form."""
     if isinstance(content, int) is not (kind in {"int", "bool"}):
         raise ValueError("a message of the protocol has a field of another kind")
+    if kind == "bool":
+        return bool(content)
     if isinstance(content, int):
-        return bool(content) if kind == "bool" else content - (_WORD + 1) if content >> 63 else content
+        is_negative = content >> 63  # the highest bit of two's complement
+        return content - (_WORD + 1) if is_negative else content
     if kind == "str":
         return content.decode()
     return content if kind == "bytes" else decode(kind, content)

@@ -112,8 +112,9 @@ class Mirror(NamedTuple):
 
 
 def _matches(pattern: str, address: ProviderAddress) -> bool:
-    """Return whether a mirror's pattern ``HOST/NAMESPACE/NAME`` fits an address, which may be without default host."""
+    """Return whether a mirror's pattern ``HOST/NAMESPACE/NAME`` or ``NAMESPACE/NAME`` fits an address."""
     host, namespace, name = ["", *pattern.split("/")][-3:]
+    # an address without a host is that of each default registry
     hosts = [address.host] if address.host else ["", *DEFAULT_HOSTS]
     is_host = any(fnmatchcase(candidate, host) for candidate in hosts)
     return is_host and fnmatchcase(address.namespace, namespace) and fnmatchcase(address.name, name)
@@ -213,12 +214,12 @@ def find(address: ProviderAddress, mirrors: Iterable[str]) -> Iterator[Package]:
     for mirror in mirrors:
         for directory in address.directories:
             path = os.path.join(mirror, directory)
-            for name in _names(path):
+            for name in _entries(path):
                 if (package := _package(path, name, address.name)) is not None:
                     yield package
 
 
-def _names(path: str) -> list[str]:
+def _entries(path: str) -> list[str]:
     """Return the sorted entries of a directory, none where it is missing or cannot be read, as most mirrors are."""
     try:
         return sorted(os.listdir(path))
@@ -253,7 +254,7 @@ def newest(packages: Iterable[Package], accepted: SpecifierSet) -> Package | Non
 def executable(directory: str, name: str) -> str:
     """Return the path of the program in an unpacked package. Raise ``ResourceError`` unless there is exactly one."""
     start = f"terraform-provider-{name}"
-    programs = [entry for entry in _names(directory) if entry == start or entry.startswith(f"{start}_")]
+    programs = [entry for entry in _entries(directory) if entry == start or entry.startswith(f"{start}_")]
     if len(programs) != 1:
         raise ResourceError(f"{directory} has {len(programs) or 'no'} program{'s' if programs else ''} {start}")
     return os.path.join(directory, programs[0])

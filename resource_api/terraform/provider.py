@@ -350,7 +350,7 @@ class Resources(_ProgramSession):
             raise ResourceError(f"'{identifier}' is no identity in JSON: {error}") from error
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write the elements of sets in one order, each once: the program returns them in any."""
+        """Write the elements of sets in one order, each once: the program returns them in any order."""
         for resource in resources:
             for field in self._fields.values():
                 value = resource.get(attribute_name(field.name))
@@ -503,7 +503,11 @@ class Resources(_ProgramSession):
 
 
 def _is_shown(field: SchemaField, value: object, *, declared: bool, creates: bool) -> bool:
-    """Return whether a plan shows a value: of a declared object, for its computed members, or an undeclared one."""
+    """Return whether a plan shows a planned value beside the declared ones.
+
+    A declared object is shown for its members, some of which may be computed. An undeclared value is shown unless it is
+    null, in the plan of a creation only if the provider computes it.
+    """
     if declared:
         return bool(field.members) and value is not UNKNOWN
     return value is not None and (field.computed or not creates)
@@ -526,7 +530,7 @@ class Functions(_ProgramSession):
         self._opened: list[tuple[str, bytes]] = []
 
     def close(self) -> None:
-        """Close ephemeral resources, the last first: it may need another. Raise ``ResourceError`` with all errors."""
+        """Close ephemeral resources, the last first: it may need earlier ones. Raise ``ResourceError`` with the errors."""
         errors = list[str]()
         while self._opened:
             name, private = self._opened.pop()

@@ -207,7 +207,7 @@ def _function(schema: Message) -> Function:
 
 
 def parameters(schema: Message) -> Iterable[tuple[Message, cty.Type]]:
-    """Yield the parameters of a function with their types; the variadic one is a list."""
+    """Yield the parameters of a function with their types, for its inputs and calls; the variadic one is a list."""
     for parameter in schema["parameters"]:
         yield parameter, cty.parse_type(parameter["type"])
     if variadic := schema.get("variadic_parameter"):
@@ -240,7 +240,10 @@ def _field_type(field: SchemaField) -> str:
 
 
 def _nested_data_type(field: SchemaField) -> str:
-    """Return the data type of a nested field as text: a Struct of its members, or a collection of Structs."""
+    """Return the data type of a nested field as text: a Struct of its members, or a collection of Structs.
+
+    An example of a list of blocks is ``Array[Struct[{size => Numeric}], 0, default]``.
+    """
     parts = [
         f"{member.name if member.required else f'Optional[{member.name}]'} => {_field_type(member)}"
         for member in field.members.values()
@@ -285,7 +288,10 @@ def _complete(field: SchemaField, value: Any) -> Any:
 
 
 def map_objects(field: SchemaField, value: Any, change: Callable[[Mapping[str, SchemaField], Any], Any]) -> Any:
-    """Return the value of a nested field, with ``change(members, item)`` in place of each known object in it."""
+    """Return the value of a nested field, with ``change(members, item)`` in place of each known object in it.
+
+    ``members``: the fields of such an object, by which its values are completed, sealed or selected.
+    """
     if value is None or value is UNKNOWN:
         return value
     inner = field._replace(nesting="single")
@@ -352,7 +358,7 @@ def sealed(fields: Mapping[str, SchemaField], state: Mapping[str, object]) -> di
 
 
 def sealed_value(field: SchemaField, value: Any) -> Any:
-    """Return a value of a field with its secrets wrapped."""
+    """Return a value of a field with its secrets wrapped as ``Sensitive``: no output shows them."""
     if value is not None and field.sensitive:
         return Sensitive(value)
     return map_objects(field, value, sealed) if field.members else value
@@ -383,7 +389,7 @@ def _declared_value(field: SchemaField, value: Any) -> Any:
 
 
 def schema_document(name: str, schema: Message) -> dict[str, object]:
-    """Return the schemas of a provider, under its name or address."""
+    """Return the schemas of a provider in the format of ``terraform providers schema -json``, under its name or address."""
     provider: dict[str, object] = {"provider": _versioned_block(schema["provider"])} if "provider" in schema else {}
     for kind in _KINDS:
         if schema[kind]:

@@ -120,6 +120,7 @@ def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateRes
 
 def _title(row: Mapping[str, Any], key: str | int | None) -> str:
     """Return the title, unique like the address, of an instance of ``row``: ``web.0``, ``net.web.blue`` in a module."""
+    # ``module.net["a"].module.db[0]`` → ``.net.a.db.0``
     modules = re.sub(r"(?:\A|\.)module\.", ".", row.get("module", "")).replace('["', ".").replace('"]', "")
     modules = re.sub(r"\[(\d+)\]", r".\1", modules)
     return ".".join(filter(None, (modules.strip("."), row["name"], None if key is None else str(key))))
@@ -142,7 +143,7 @@ def computed_texts(
     """Yield the texts that only a resource's provider can have made, such as an id, and expressions for them.
 
     Where another resource has the same text, its declaration gets the expression: it depends on this resource, whose
-    ``reference`` is in it. ``id`` is last: of equal texts a mapping keeps it.
+    ``reference`` is in it. ``id`` comes last, so that the caller's mapping from texts prefers it.
     """
     for name in sorted(fields, key=lambda name: name == "id"):
         value, field = values.get(name), fields[name]
