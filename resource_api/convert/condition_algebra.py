@@ -53,7 +53,7 @@ def negated(condition: Condition) -> Condition:
 
 
 def exclude(first: Condition, second: Condition) -> bool:
-    """Return whether two conditions certainly never hold together: then both may stand at the same resource."""
+    """Return whether two conditions certainly never hold together: one resource may be declared under each of them."""
     if isinstance(first, bool) or isinstance(second, bool):
         return False
     for condition, alternatives in ((first, second), (second, first)):

@@ -463,6 +463,7 @@ class Expressions:
         if name in {"join", "split"}:  # the filter has a default, the function has none
             arguments.setdefault("by", "" if name == "join" else " ")
         inputs = {first: self.value_of(subject), **arguments}
+        # the result of ``to_json`` gets the name ``json``
         return self._scope.call(f"std.{function}", inputs, name.removeprefix("to_"))
 
     def _default(self, subject: nodes.Expr, node: nodes.Filter) -> Any:
@@ -498,6 +499,7 @@ class Expressions:
         if isinstance(node, nodes.Const) and isinstance(node.value, bool):
             return node.value
         value = self.value_of(node)
+        # ``VALUE | bool`` is true for a word such as ``yes``
         is_word = isinstance(node, nodes.Filter) and node.name.removeprefix("ansible.builtin.") == "bool"
         return value if isinstance(value, bool) else self._truth(value, is_word=is_word)
 

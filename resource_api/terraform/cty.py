@@ -155,6 +155,7 @@ def in_order(elements: Sequence[object]) -> list[Any]:
     ['a', 'b']
     """
     texts = (json.dumps(element, sort_keys=True, default=lambda value: str(reveal(value))) for element in elements)
+    # False sorts before True: unknown elements come last.
     keyed = {(element is UNKNOWN, text): element for element, text in zip(elements, texts, strict=True)}
     return [keyed[key] for key in sorted(keyed)]
 

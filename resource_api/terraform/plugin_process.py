@@ -127,7 +127,7 @@ class PluginProcess:
 
     def _pass_on(self, stream: int, line: str) -> None:
         """Queue a line of stdout before the handshake; log every line but the handshake, with its level."""
-        if stream == STDOUT and not hasattr(self, "version"):
+        if stream == STDOUT and not hasattr(self, "version"):  # the handshake has not come yet
             self._lines.put(line)
             if line.count("|") >= _SEPARATORS:
                 return

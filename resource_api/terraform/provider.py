@@ -124,7 +124,7 @@ class _ProgramSession(BaseProvider):
             stopping.cancel()
 
     def _configure(self, context: Context) -> None:
-        """Configure the program's process unless done. Raise ``ResourceError`` if refused or without ``configure``."""
+        """Configure the program's process, once. Raise ``ResourceError`` if it refuses or without ``configure``."""
         if self._configuration is None and self.family.config_fields:
             raise ResourceError(f"the Terraform provider {self.family.name} is asked before it is configured")
         if self._key is None:
@@ -178,8 +178,8 @@ class _State(NamedTuple):
 class _ProgramPlan(NamedTuple):
     """The program's plan of a resource, which is kept: every difference of the resource is taken from it."""
 
-    #: The hash of the question, which is asked twice.
-    question: int
+    #: The hash of the request, to find a plan that was made for an equal one.
+    request: int
     prior: Mapping[str, object] | None
     planned: Mapping[str, object]
     #: The attributes whose change needs a replacement.
@@ -381,16 +381,17 @@ class Resources(_ProgramSession):
         """
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
-        question = hash(repr((creates, config)))
-        if name in self._plans and self._plans[name].question == question:
+        request = hash(repr((creates, config)))
+        if name in self._plans and self._plans[name].request == request:
             return self._plans[name]
         answer = self._ask_plan(context, state, config, schema.propose(self._fields, state.values, config))
         planned: dict[str, object] = cty.from_dynamic(self._kind, answer.get("planned_state")) or {}
         planned = state.values if state.values == planned else planned  # one object, which saves memory
+        # A path may lead into an attribute: its first step is the attribute.
         paths = [path["steps"] for path in answer["requires_replace"] if path["steps"]]
         replace = sorted({attribute_name(steps[0]["attribute_name"]) for steps in paths})
         private, tolerant = answer.get("planned_private", b""), bool(answer.get("legacy_type_system"))
-        plan = self._plans[name] = _ProgramPlan(question, state.values, planned, replace, private, tolerant)
+        plan = self._plans[name] = _ProgramPlan(request, state.values, planned, replace, private, tolerant)
         return plan
 
     def _ask_plan(self, context: Context, state: _State, config: object, proposed: object) -> Message:
@@ -530,7 +531,7 @@ class Functions(_ProgramSession):
         self._opened: list[tuple[str, bytes]] = []
 
     def close(self) -> None:
-        """Close ephemeral resources, the last first: it may need earlier ones. Raise ``ResourceError`` with the errors."""
+        """Close ephemeral resources, the last first: it may need earlier ones. Raise ``ResourceError`` if one fails."""
         errors = list[str]()
         while self._opened:
             name, private = self._opened.pop()

@@ -389,7 +389,7 @@ def _declared_value(field: SchemaField, value: Any) -> Any:
 
 
 def schema_document(name: str, schema: Message) -> dict[str, object]:
-    """Return the schemas of a provider in the format of ``terraform providers schema -json``, under its name or address."""
+    """Return the schemas of a provider as ``terraform providers schema -json`` does, under its name or address."""
     provider: dict[str, object] = {"provider": _versioned_block(schema["provider"])} if "provider" in schema else {}
     for kind in _KINDS:
         if schema[kind]:

@@ -120,7 +120,7 @@ class OperationRun:
 
     @property
     def action(self) -> Action:
-        """The action to report: the decided one, or a refresh if that is all."""
+        """The action to report: the decided one, or a refresh of a resource that is in sync otherwise."""
         if self.decision.action is Action.SAME and self.step.refreshed_by:
             return Action.REFRESH
         return self.decision.action
@@ -137,7 +137,7 @@ class OperationRun:
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended."""
+        """Whether its end is recorded: it succeeded, failed, was skipped, or had nothing to do."""
         return self.status is not Status.PENDING
 
     @property
@@ -183,7 +183,7 @@ class OperationRun:
 
     @property
     def sets_write_only(self) -> bool:
-        """Whether it sets a value that cannot be read back: reading does not prove that it was set."""
+        """Whether it sets a value that cannot be read back: then reading does not prove that its call succeeded."""
         hidden = self.step.definition.write_only
         if not hidden or self.removal or not exists(self.should):
             return False

@@ -111,7 +111,7 @@ class Schedule:
     """
 
     def __init__(self, plan: ExecutionPlan) -> None:
-        """Begin with no operation begun."""
+        """Begin with the operations of ``plan`` ready that wait for no other one."""
         self._plan = plan
         waits = {number: set(prerequisites) for number, prerequisites in plan.waits.items()}
         for number, handled in handled_operations(plan.operations, plan.catalog.on_failure).items():
@@ -119,7 +119,7 @@ class Schedule:
         #: Operation → those that wait for it.
         self._dependents = reverse(waits)
         #: By number, the count of operations that it still waits for.
-        self._waits_for = [len(waits.get(operation.number, ())) for operation in plan.operations]
+        self._wait_counts = [len(waits.get(operation.number, ())) for operation in plan.operations]
         #: Provider instance → numbers of the operations that wait for nothing, as a heap.
         self._ready: dict[str, list[int]] = {}
         #: Deferred operations that wait for no other relationship, as a heap.
@@ -176,7 +176,7 @@ class Schedule:
                     self._not_ended[stage] -= 1
             self._begun[operation.definition.instance] -= 1
             for dependent in self._dependents.get(operation.number, ()):
-                self._waits_for[dependent] -= 1
+                self._wait_counts[dependent] -= 1
                 self._release(dependent)
         while self._deferred and self._all_before_ended(self._deferred[0]):
             self._make_ready(heappop(self._deferred))
@@ -186,8 +186,11 @@ class Schedule:
                 self._release(number)
 
     def _release(self, number: int) -> None:
-        """Make an operation ready if all that it waits for has ended, and its late stage or its turn has come."""
-        if self._waits_for[number] or number in self.running or number in self.ended:
+        """Make an operation ready for ``take`` if all that it waits for has ended.
+
+        An operation of a late stage waits for the stages before it, too, and a deferred one for all earlier operations.
+        """
+        if self._wait_counts[number] or number in self.running or number in self.ended:
             return
         step = self._plan.operations[number].step
         if not self._may_follow(number):
@@ -206,8 +209,9 @@ class Schedule:
         heappush(self._ready.setdefault(self._plan.operations[number].definition.instance, []), number)
 
     def _all_before_ended(self, number: int) -> bool:
-        """Return whether a deferred operation may begin: all earlier ones that act, not deferred, have ended."""
+        """Return whether a deferred operation may begin: all earlier ones have ended that act and are not deferred."""
         operations = self._plan.operations
+        # The search goes on where an earlier one stopped, as ended operations stay so.
         while self._ended_below < number:
             step = operations[self._ended_below].step
             if step.acts and not step.deferred and self._ended_below not in self.ended:
@@ -233,12 +237,12 @@ class Schedule:
             for dependent_number in self._dependents.get(number, ()):
                 waits_inside[dependent_number] = waits_inside.get(dependent_number, 0) + 1
                 dependent = self._plan.operations[dependent_number]
-                waits_only_here = waits_inside[dependent_number] == self._waits_for[dependent_number]
+                waits_only_here = waits_inside[dependent_number] == self._wait_counts[dependent_number]
                 shares = dependent.definition.instance == instance and not dependent.step.deferred
                 if waits_only_here and shares:
                     heappush(waiting, dependent_number)
         # An operation that waits for one of this segment is released when that has ended.
-        if ready := [number for number in (*later, *waiting) if not self._waits_for[number]]:
+        if ready := [number for number in (*later, *waiting) if not self._wait_counts[number]]:
             heapify(ready)
             self._ready[instance] = ready
         return segment.operations
@@ -265,7 +269,10 @@ def split_calls(
 
 
 def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) -> list[list[OperationRun]]:
-    """Return the disjoint sets of operations that wait for each other, each in its order, the largest first."""
+    """Return the disjoint sets of operations that wait for each other, which must share a call to keep their order.
+
+    Each is in the order of the plan, and the largest comes first.
+    """
     by_number = {run.number: run for run in runs}
     neighbours: dict[int, list[int]] = {number: [] for number in by_number}
     for number in by_number:

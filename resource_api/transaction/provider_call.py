@@ -53,7 +53,10 @@ class ProviderCaller:
     def __init__(
         self, transaction: TransactionContext, definition: TypeDefinition, prerequisites: Prerequisites
     ) -> None:
-        """Take the type; its provider is created at the first call. ``prerequisites`` leave names out of a call."""
+        """Take the type, whose provider is created at the first call.
+
+        ``prerequisites``: they show which names a call has to leave out, because one that they need has failed.
+        """
         self._check = SideEffectCheck(transaction).allowed if "side_effects" in definition.features else None
         self._definition = definition
         self._prerequisites = prerequisites
@@ -185,7 +188,10 @@ class ProviderCaller:
 
 
 def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> None:
-    """Count a call as a try (``retry``) of the operations that it reached; of all if of none (contract §10.8)."""
+    """Count a call as a try of the operations with ``retry`` that it has ``reached`` (contract §10.8).
+
+    A call that ended before it reached any counts as a try of each.
+    """
     for run in runs:
         if run.step.entry.meta.retry is not None and (run.name in reached or not reached):
             run.tries += 1
@@ -242,7 +248,7 @@ class RunningCall:
     def __init__(
         self, runs: Sequence[OperationRun], context: Context, changes: Changes | None, positions: StepPositions
     ) -> None:
-        """Begin now; ``changes`` are those of a ``set``, or None."""
+        """Begin now; ``changes``: those of a ``set``, whose iteration shows the present resource, or None."""
         self.started = time.monotonic()
         self.runs = runs
         self._context = context
@@ -346,13 +352,19 @@ class Prerequisites:
         return self._fail_fast and any(run.failing and not run.is_to_repeat for run in self._runs)
 
     def take_freed(self) -> list[OperationRun]:
-        """Return, once each, the operations that calls left out and that may begin after a repeated call."""
+        """Return the operations that calls left out and that a repeated call has freed: no prerequisite has failed now.
+
+        Each is returned once, to be called then; one that is still blocked may be returned later.
+        """
         omitted = [run for run in self._runs if run.number in self._blocked]
-        self._blocked.clear()
+        self._blocked.clear()  # ``blocked`` notes again those that still are
         return [run for run in omitted if run.started and not (run.finished or self.blocked(run.name))]
 
     def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
-        """Return whether a failed or blocked prerequisite blocks an operation; note it if so, for those after it."""
+        """Return whether a failed or blocked prerequisite blocks an operation; note that, for those that wait for it.
+
+        ``context``: the running call, by whose reports a prerequisite may have failed, or None after the call.
+        """
         for number in self._waits.get(run.number, ()):
             prerequisite = self._by_number.get(number)
             if (

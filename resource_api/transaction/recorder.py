@@ -99,7 +99,7 @@ class Recorder:
     def _unrecorded(self) -> Mapping[RecordKey, Record]:
         """By key, the records of resources of ours that have none yet and that this run removes.
 
-        They are imported and then replaced, or an interrupted run has created them.
+        Such a resource is replaced right after its import, or was created by an interrupted run.
         """
         plan = self._plan
         if len(plan.operations) == len(plan.steps) and not self._intents:
@@ -128,7 +128,11 @@ class Recorder:
             self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
     def _intent(self, run: OperationRun) -> Intent:
-        """Return the intent of an operation, with the action by which an interrupted run may have made it ours."""
+        """Return the intent of an operation.
+
+        If an interrupted run has begun to create or import the resource, its action stays in the intent: by that the
+        resource is ours.
+        """
         entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
         interrupted = self._intents.get(run.key) if self._intents else None
         if interrupted is not None and interrupted.makes and action != Action.DELETE:
@@ -157,7 +161,7 @@ class Recorder:
         """Write the outcome of a segment in one commit, with the unchanged resources before it.
 
         Records thus stand in the order of execution, which a later deletion reverses. ``owed``: key of a resource to
-        refresh → references of the changed ones. An unreadable resource stays in doubt, with its intent and record.
+        refresh → references of the changed ones.
         """
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
         if self._store is None or not ended:
@@ -188,12 +192,15 @@ class Recorder:
         return results.unchanged_runs[start:]
 
     def _tainted_dependents(self, ended: Iterable[OperationRun], results: Results) -> list[Record]:
-        """Return tainted records of resources yet to be replaced for these changes, in case the run ends before."""
+        """Return the records, marked as tainted, of the resources that this run has yet to replace for these changes.
+
+        If it ends before, the next run replaces them.
+        """
         if not (dependents := self._replacement_dependents):
             return []
         changed = [run.step.entry.index for run in ended if run.number in results.changed]
         indexes = [entry.index for index in changed for entry in dependents.get(index, ())]
-        # A resource that was removed for its replacement has a record of that.
+        # One whose replacement has begun has a record of that already.
         remaining = [index for index in indexes if not (results.succeeded(index) or results.has_changed(index))]
         return [self._plan.prior.records[index]._replace(status="tainted") for index in remaining]
 
@@ -215,7 +222,10 @@ class Recorder:
     def _record_predecessor(
         self, run: OperationRun, record: Record, results: Results, put: list[Record], drop: list[RecordKey]
     ) -> None:
-        """Put the record of an old resource yet to be deleted, or drop it; ``run`` and ``record``: of its successor."""
+        """Put the record of a former resource yet to be deleted, or drop the record if it is deleted.
+
+        The former resource has the same title and other namevars. ``run`` and ``record`` are those of its successor.
+        """
         old = self._plan.prior.predecessors[run.step.entry.index]
         replaced = run.action is Action.REPLACE and exists(record.is_)
         if run.step.create_first:
@@ -269,7 +279,10 @@ class Recorder:
         return len(changes)
 
     def _last_unchanged(self, results: Results) -> Sequence[OperationRun]:
-        """Return the unchanged operations after the last segment; of a run without a segment, all that may differ."""
+        """Return the unchanged operations after the last segment, to record them if they differ from state.
+
+        A run that had nothing to do visited none: then they are all operations that the plan did not find in sync.
+        """
         if not results.nothing_to_do:
             return [*self._take_unchanged(results), *results.refreshed_runs]
         left_out = {*self._plan.in_sync, *self._plan.catalog.on_failure}
@@ -285,7 +298,10 @@ class Recorder:
         return sealed if is_new else None
 
     def _with_origin(self, commit: Commit) -> Commit:
-        """Return a commit with the manifest and the machine of this run, as far as they are not as recorded."""
+        """Return a commit with the manifest and the machine of this run, each None if it is as recorded.
+
+        By these a later run recognizes that another manifest or machine has written the state.
+        """
         state = self._plan.prior.state
         manifest, machine = self._plan.catalog.manifest.recorded_after(state), machine_id()
         return commit._replace(
@@ -306,7 +322,10 @@ class Recorder:
                 yield former
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
-        """Return the new records of undeclared resources whose title is taken, or that refer to a former name."""
+        """Return the changed records of undeclared resources, so that their titles and references stay right.
+
+        They get another title where a declared resource has theirs, and the present names of renamed resources.
+        """
         plan = self._plan
         # The declared resources of this run have their present names in state by now; noop ones have not.
         declared = (step for step in plan.steps if step.entry.index not in plan.prior.orphans)
@@ -414,7 +433,10 @@ class Records:
         return None if before is None else before.private
 
     def _implementation(self, entry: Entry, before: Record | None) -> str | None:
-        """Return the implementation that manages a resource of a type with several: the chosen or recorded one."""
+        """Return the implementation to record for a resource: the chosen one, or else the recorded one.
+
+        It is None for a type with one implementation only. A later run uses the recorded one.
+        """
         implementations = self._several.get(entry.instance)
         if implementations is None:
             return None
@@ -523,7 +545,7 @@ def _was_run(run: OperationRun) -> bool:
 
 
 def _last_run(run: OperationRun, before: Record | None) -> str:
-    """Return when an imperative resource was last run, in ISO 8601: now, or as recorded."""
+    """Return the time (ISO 8601) of an imperative resource's last run, by which it exists: now, or as recorded."""
     if _was_run(run):
         return datetime.now(UTC).isoformat(timespec="seconds")
     return before.last_run if before is not None else ""
@@ -559,7 +581,10 @@ def _are_plain(runs: Sequence[OperationRun]) -> bool:
 
 
 def _plain_values(run: OperationRun) -> Values:
-    """Return the values to record of an operation whose values are plain (``_are_plain``): none has to be sealed."""
+    """Return the values to record of an operation whose values are plain (``_are_plain``): none has to be sealed.
+
+    Of the row, declared attributes and those that only the system has are recorded.
+    """
     should, row = run.should, run.is_
     if row is not None and row is not should:
         recorded = run.step.definition.recorded_attributes

@@ -134,7 +134,10 @@ class Reevaluation:
             return False
 
     def _decide_as_read(self, run: OperationRun, indexes: Collection[int]) -> None:
-        """Decide an operation by its new row; values from the entries ``indexes``, read with it, are computed again."""
+        """Decide an operation by its new row.
+
+        ``indexes``: the entries that were read with it. Values that refer to one of them are computed again first.
+        """
         row, failure = self._snapshot.observation(run.definition.instance, run.name)
         if failure and run.decision.action is not Action.FORGET:
             self._unreadable(run, with_path(failure, run.step.entry.title, run.name))
@@ -201,7 +204,7 @@ class Reevaluation:
 
     def _fill_in(self, run: OperationRun) -> bool:
         """Give an operation the values that are known now; return False if they are wrong or cannot be known."""
-        if run.step.entry.instance in self._plan.catalog.missing:  # they are checked here for the first time
+        if run.step.entry.instance in self._plan.catalog.missing:  # without a provider, the plan could not check them
             run.should, problem = self._values_without_plan(run)
             if problem:
                 self._unreadable(run, problem)
@@ -232,7 +235,10 @@ class Reevaluation:
         return should, problem
 
     def _rename(self, run: OperationRun, name: Name) -> str:
-        """Give a resource its canonical name, which is known only now; return the problem with it, or an empty text."""
+        """Give a resource its canonical name, which is known only now; return the problem with it, or an empty text.
+
+        Another resource may have the name. A record of the name is a problem too, as the plan did not consider it.
+        """
         key = run.definition.instance, name
         entries = [step.entry for step in self._plan.steps] + [run.step.entry for run in self._runs.values()]
         for namesake in entries:
@@ -304,7 +310,7 @@ class Reevaluation:
         removed = step.action is Action.REPLACE and exists(step.is_)
         inputs = self._inputs(step)._replace(removed=removed)
         if step.decision.unaffected and not step.entry.pending:
-            # In the planned values, attributes that the provider left alone have their values of then.
+            # Of attributes that the provider would not change, ``run.should`` has the values read for the plan.
             run.should = step.entry.should
         decision = decide(step.entry, run.is_, run.should, functions, inputs)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
@@ -328,7 +334,10 @@ class Reevaluation:
             self._results.fail(run, decision.error)
 
     def _late_step(self, run: OperationRun) -> Step:
-        """Return the step of a resource that was in sync in the plan and that an earlier change put out of sync."""
+        """Return the step, marked as late, of a resource that an earlier change has put out of sync since the plan.
+
+        Whether it corrects drift was not determined in the plan, and is now.
+        """
         step = run.step._replace(is_=run.is_, should=run.should, decision=run.decision, late=True)
         record = self._plan.prior.records.get(step.entry.index)
         corrective = record is not None and is_corrective(step, record, self._plan.prior.state.salt)
@@ -337,8 +346,8 @@ class Reevaluation:
     def _decide_removal(self, removal: OperationRun) -> None:
         """End the removal of a resource whose replacement turns out needless, forbidden, or impossible to complete.
 
-        It is impossible where another one, in its group or among its requirements, is forbidden: the resource would be
-        deleted and not created again. Any other removal goes on.
+        It is impossible where another replacement, in its group or among its requirements, is forbidden: the resource
+        would be deleted and not created again. Any other removal goes on.
         """
         step, index = removal.step, removal.step.entry.index
         if step.decision.conditional or self._trigger_unchanged(step):
@@ -375,7 +384,10 @@ class Reevaluation:
 
     @cached_property
     def _requirements(self) -> Mapping[int, Sequence[int]]:
-        """Entry's index → the conditional replacements that it requires, directly or not."""
+        """Entry's index → the conditional replacements that it requires, directly or not.
+
+        Where one of them is forbidden, the resource is not removed, as it could not be created again.
+        """
         if not self._groups:
             return {}
         return conditional_requirements(self._groups, reverse(self._plan.catalog.requires))
@@ -392,7 +404,10 @@ class Reevaluation:
         return self._present_decisions[index]
 
     def _decide_by_present_values(self, step: Step) -> Decision:
-        """Return a step's decision by the present values of its sources; those of a deleted source are lost."""
+        """Return the decision about a conditional replacement, by the values that its sources and triggers have now.
+
+        A value from a source that is deleted is lost. Triggers that have not changed are no reason for a replacement.
+        """
         entry = step.entry
         sources = [(name, source) for name, entries in entry.sources.items() for source in entries]
         lost = {name: str(source.reference) for name, source in sources if self._is_lost(source.index)}
@@ -453,7 +468,10 @@ class Reevaluation:
         return inputs._replace(replacement=None) if self._trigger_unchanged(step) or self._host_kept(step) else inputs
 
     def _host_kept(self, step: Step) -> bool:
-        """Return whether a step replaces only because its host might be replaced, and that one is kept after all."""
+        """Return whether a step replaces only because its host might be replaced, and the host is kept after all.
+
+        The host is the resource in its ``deleted_with``. Then the replacement has lost its reason.
+        """
         replacement = step.decision.replacement
         if replacement is None or replacement.reason is not ReplacementReason.HOST_REPLACED:
             return False
@@ -467,7 +485,7 @@ class Reevaluation:
         return not any(self._may_have_changed(entry.index) for entry in trigger_entries(self._plan.catalog, step.entry))
 
     def _may_have_changed(self, index: int) -> bool:
-        """Return whether the resource of an entry has changed in this run or may still be changed."""
+        """Return whether a trigger has changed in this run or may still be changed, so that others are replaced."""
         if self._results.has_changed(index):
             return True
         run = self._runs.get(index)

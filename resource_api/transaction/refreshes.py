@@ -23,7 +23,7 @@ class Refreshes:
     """The notifications among the resources of one plan (``notify``, ``subscribe``)."""
 
     def __init__(self, plan: ExecutionPlan, changed: Collection[int]) -> None:
-        """Take the numbers of the operations that ``changed`` their resource; they grow during the run."""
+        """Take the numbers of the operations that ``changed`` their resource, a set that grows during the run."""
         self._plan = plan
         self._changed = changed
         subscribes = plan.catalog.subscribes
@@ -37,6 +37,7 @@ class Refreshes:
         )
         handlers = plan.catalog.on_failure
         #: Indices of the entries whose resource will exist and can be refreshed: only to them a refresh can be owed.
+        #: Handlers of failures are not among them, as they may not be carried out at all.
         self._refreshable = {
             index
             for index, number in self._operation.items()

@@ -96,7 +96,10 @@ class Results:
         return numbers_by_entry(self._plan.operations)
 
     def affected(self, number: int) -> bool:
-        """Return whether a call for an operation, or for one before it, may have made its planned row obsolete."""
+        """Return whether a call for an operation, or for one that it waits for, may have made its row obsolete.
+
+        Then the resource is read again before it counts as unchanged.
+        """
         # Only calls since the last question are followed to their dependents: each relationship is visited once.
         waiting, self._called_unseen = self._called_unseen, []
         while waiting:
@@ -237,11 +240,11 @@ class Results:
         *,
         cause: str = "",
     ) -> None:
-        """Report a step: once, although a replacement has two operations; its refresh is reported too.
+        """Report the end of a step, once for both operations of a replacement, and its refresh besides.
 
         Where the first operation of a replacement failed, the second is skipped without a report. ``half_done`` marks a
-        step that failed after one had changed the resource. ``cause``: the reference of the failure that blocked it, or
-        "".
+        replacement that failed after its first operation had changed the resource. ``cause``: the reference of the
+        failure that blocked the step, or "".
         """
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
@@ -325,7 +328,7 @@ class Events:
             self.log("info", run, f"{word} {run.seconds:.1f} s", **end_fields(run, status))
 
     def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: object) -> None:
-        """Log a line about the resource of an operation; ``change``: its difference, if too large for that."""
+        """Log a line about the resource of an operation; ``change``: the difference, if it is too large for a line."""
         if self._is_shown and fields.get("status") in _SHOWN:
             return
         entry = run.step.entry

@@ -79,7 +79,7 @@ class Retry:
         if self._prerequisites.halted():
             self._results.skip(run, HALTED)
             return
-        if alone or run.tries:
+        if alone or run.tries:  # a call that counts as a try is repeated as ``retry`` declares
             set_error(run, error)
             return
         self._set(run)
@@ -196,7 +196,7 @@ class Retry:
         self._events.log_start([run], Action.REFRESH)
         try:
             error = self._caller.refresh([run])
-        except CallStopped as stopped:
+        except CallStopped as stopped:  # the interrupt is the error of this refresh
             run.result = run.result._replace(error=reason(RuntimeError(str(stopped))))
             raise
         self._transaction.snapshot.changed()

@@ -369,7 +369,11 @@ class SegmentRun:
             self._end_one_stopped(run, text)
 
     def _end_one_stopped(self, run: OperationRun, text: str) -> None:
-        """End an operation of an interrupted call; ``text``: the interrupt, or "" if it is no reason for a failure."""
+        """End an operation of an interrupted call, by its report or by the resource as it was read after the call.
+
+        An operation without a report is skipped if the call did not begin it, or if a reported failure ended the call.
+        ``text``: the interrupt as the error of the others, or "" after a reported failure.
+        """
         if run.result.reported == "failed":
             self._results.fail(run, run.result.error, logged=run.is_logged)
         elif self._verification.is_done(run):
@@ -435,13 +439,13 @@ class SegmentRun:
         return True
 
     def _mark_unconfirmed(self, run: OperationRun, *, possible: bool) -> bool:
-        """Mark an operation that may have created a resource which reading does not show; return whether it may.
+        """Mark an operation that may have created a resource although reading does not show it; return whether it may.
 
-        The next run reads it again instead of creating it twice. ``possible``: the creation may have succeeded although
-        the provider did not report it.
+        The next run reads it again instead of creating it twice. ``possible``: the creation may have succeeded without
+        a report of success, as when the call was interrupted.
         """
-        success = run.result.reported not in (None, "failed")
-        if unconfirmed := (success or possible) and self._verification.is_unseen_creation(run):
+        has_reported_success = run.result.reported not in (None, "failed")
+        if unconfirmed := (has_reported_success or possible) and self._verification.is_unseen_creation(run):
             run.result = run.result._replace(unconfirmed=True)
         return unconfirmed
 
@@ -501,7 +505,7 @@ class SegmentRun:
         except CallStopped as stopped:
             for run in notified:
                 set_error(run, RuntimeError(str(stopped)))
-                self._end_refreshed(run)
+                self._report_refresh(run)
             raise
         self._transaction.snapshot.changed()
         for run in notified:
@@ -510,10 +514,13 @@ class SegmentRun:
             if any(run.is_to_repeat for run in notified):
                 self._retry.repeat_refresh(notified)
         finally:
-            self._transaction.recorder.write_refreshes([run for run in notified if self._end_refreshed(run)])
+            self._transaction.recorder.write_refreshes([run for run in notified if self._report_refresh(run)])
 
-    def _end_refreshed(self, run: OperationRun) -> bool:
-        """End one refresh; return whether it succeeded."""
+    def _report_refresh(self, run: OperationRun) -> bool:
+        """Log and report the result of one refresh; return whether it succeeded, so that it is no longer owed.
+
+        The operation may be finished: then it has changed its resource, which is reported already.
+        """
         if run.result.failed:
             text = f"refresh failed: {run.result.error}"
             self._results.fail(run, text, action=Action.REFRESH, logged=run.is_logged)

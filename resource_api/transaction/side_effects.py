@@ -90,9 +90,12 @@ class SideEffectCheck:
         self._rule = SideEffectRule(transaction.plan, self._providers.functions)
 
     def allowed(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Mapping[Name, Change]:
-        """Return the changes with allowed side effects; the operations of all others have failed. Raise as ``ask``."""
-        effective = {name: change for name, change in changes.items() if runs[0].definition.asks_side_effects(*change)}
-        refused = effective.keys() - self._judge(runs, effective)
+        """Return the changes without forbidden side effects; the operations of all others have failed.
+
+        The provider is asked only about those of which its type declares side effects. Raise as ``ask``.
+        """
+        asked = {name: change for name, change in changes.items() if runs[0].definition.asks_side_effects(*change)}
+        refused = asked.keys() - self._judge(runs, asked)
         return {name: change for name, change in changes.items() if name not in refused} if refused else changes
 
     def _judge(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Collection[Name]:
@@ -122,14 +125,19 @@ class SideEffectCheck:
         return bool(refusal)
 
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
-        """Return the reason to refuse these side effects, by a rule or as beyond the plan that binds the run; or ""."""
+        """Return the reason to refuse these side effects, or "": they are forbidden, or beyond the plan.
+
+        They are refused as beyond the plan if the user agreed to it; where it could not show any, only for removals.
+        """
         planned = run.step.side_effects if run.step.asks_side_effects else None
-        keys = {(effect.name, effect.action, effect.type) for effect in planned or ()}
+        planned_keys = {(effect.name, effect.action, effect.type) for effect in planned or ()}
         for effect in effects:
             if refusal := self._rule.refusal(run.step, effect):
                 return refusal
-            same = (effect.name, effect.action, effect.type) in keys
-            was_planned = not effect.removes if planned is None else same
+            if planned is None:
+                was_planned = not effect.removes
+            else:
+                was_planned = (effect.name, effect.action, effect.type) in planned_keys
             if self._bound and not (was_planned or effect.asked or self._rule.goes_anyway(run.step, effect)):
                 return f"would also {effect.action} {effect}, which was not planned; plan again"
         return ""
@@ -292,14 +300,17 @@ class SideEffectRule:
 
     @cached_property
     def _instances(self) -> Mapping[str, Collection[str]]:
-        """Type → the provider instances of its declared and recorded resources."""
+        """Type → the provider instances of its declared and recorded resources: a side effect may reach any."""
         instances: dict[str, set[str]] = {}
         for instance, _ in (*self._entries, *self._plan.prior.state.records):
             instances.setdefault(split_instance(instance)[0], set()).add(instance)
         return instances
 
     def _same_place(self, instance: str, candidate: str) -> bool:
-        """Return whether two provider instances may manage the same place, by the ``diff_config`` of the second."""
+        """Return whether two provider instances may manage the same place, so that a side effect reaches both.
+
+        They do unless ``diff_config`` of the second finds settings that lead to other resources.
+        """
         if instance == candidate:
             return True
         config, candidate_config = self._config(instance), self._config(candidate)
@@ -319,7 +330,10 @@ class SideEffectRule:
         return any(entry is not None and self._is_deleted(entry) for entry in entries)
 
     def _concerned(self, step: Step, effect: SideEffect) -> Iterator[Entry]:
-        """Yield the declared resources and orphans that a side effect changes or removes, also those below a tree."""
+        """Yield the declared resources and orphans that a side effect changes or removes.
+
+        If it removes a whole tree, such as a directory, all resources below are among them.
+        """
         yield from (self._entries[key] for key in self.keys(step, effect) if key in self._entries)
         if effect.tree:
             types = self._instances.get(effect.type or step.definition.name, ())

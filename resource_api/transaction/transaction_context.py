@@ -37,7 +37,7 @@ class StepPositions:
         return {index: position for position, index in enumerate(indices, 1)}
 
     def describe(self, indices: Collection[int]) -> str:
-        """Return the positions of entries: ``3/14``, ``3-5/14``; empty if an entry was not planned."""
+        """Return the positions of entries for the display: ``3/14``, ``3-5/14``; empty if an entry was not planned."""
         positions = sorted(self._positions.get(index, 0) for index in indices)
         if not positions or not positions[0]:
             return ""

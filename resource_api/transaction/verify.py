@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 #: The beginning of the error of a change that is not visible afterwards.
 NOT_CONVERGED: Final = "did not converge: "
-#: The length from which equal texts are held once.
-_LONG: Final = 16
+#: The length of the longest text that may be held twice.
+_SHORT_TEXT: Final = 16
 #: Types whose values equal no value of another type, as 1 equals True.
 _DISTINCT: Final = frozenset({str, type(None)})
 
@@ -134,7 +134,10 @@ class Verification:
         return all(self._is_equal(name, row, former, run.should.get(name)) for name in self._definition.managed)
 
     def _is_equal(self, name: str, row: Mapping[str, object], former: Mapping[str, object], should: object) -> bool:
-        """Return whether two rows have the same value of an attribute; of a merged one only declared members count."""
+        """Return whether an attribute is as before: its change is not visible yet, or there was none.
+
+        Of a merged attribute, whose further members stay, only the members in ``should`` count.
+        """
         definition = self._definition
         value = compared_value(definition, name, row.get(name), should)
         return same_value(value, compared_value(definition, name, former.get(name), should))
@@ -162,7 +165,7 @@ def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
     if row == should and _DISTINCT.issuperset(map(type, should.values())):
         return should
     for name, text in should.items():
-        if type(text) is str and len(text) > _LONG and row.get(name) == text:
+        if type(text) is str and len(text) > _SHORT_TEXT and row.get(name) == text:
             row[name] = text
     return row
 
@@ -170,7 +173,10 @@ def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
 def _comparable(
     runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow]
 ) -> Iterator[tuple[OperationRun, Resource]]:
-    """Yield the operations, with rows, that equality with declared values verifies: no removals or predictions."""
+    """Yield the operations, with their rows, whose success shows by equality of row and declared values.
+
+    Removals are not among them, nor changes with predicted values or ignored attributes.
+    """
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)
         if row is None or isinstance(row, str) or not exists(row):  # a text: the reason why it was not read
