@@ -340,7 +340,7 @@ class Names:
         return "depends on the result of a task" if _RESULT_USE.search(repr([written(value), *values])) else ""
 
     def check_collection(self, collection: object) -> None:
-        """Raise ``Unconvertible`` for a `for_each` over elements that are known too late, or secret: titles show them."""
+        """Raise ``Unconvertible`` for a loop over elements that are known too late, or secret: titles show them."""
         if reason := self.obstacle(collection):
             no_counterpart(f"a loop over a collection that {reason}")
         if any(not isinstance(part, (dict, list)) and self.has_secret(part) for part in elements_of(collection)):
