@@ -606,14 +606,20 @@ class _Conditions:
 
 
 def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
-    """Return the registered result of a task, for later tasks; it has values only for a single `ansible_module`."""
+    """Return the registered result of a task, for later tasks; only that of one `ansible_module` has values.
+
+    Later tasks may also test for changes of any of its resources.
+    """
     modules_of_task = [row for row in declarations if row.type == "ansible_module"]
     references = [row.reference for row in modules_of_task if "for_each" not in row.attributes]
     return Result(references[0] if len(references) == 1 else "", [row.attributes for row in declarations])
 
 
 def _as_check(module: ModuleTask) -> Result:
-    """Return the result of a checking task, for later guards: a command or a `stat` path."""
+    """Return the result of a checking task, the command or `stat` path that later commands get as a guard.
+
+    Raise ``Unconvertible`` for options and conditions of the check, as a guard has none.
+    """
     if module.task.short == "stat":
         return Result(path=written(module.need("path")))
     if any(name in module.arguments for name in ("chdir", "stdin", "creates", "removes")) or module.task.conditions:

@@ -162,10 +162,11 @@ class _Reader:
         self._variables: dict[str, Variable] = {}
         self._remarks: list[tuple[Location, str]] = []
         self._handlers: list[Task] = []
-        #: The uses of the play's roles; directory of a role → its variables that are hidden by those of other roles.
+        #: The uses of the play's roles; directory of a role → its variables that the play has with other values, from
+        #: an earlier role.
         self._role_uses: set[str] = set()
         self._roles: dict[str, dict[str, object]] = {}
-        #: Variable of a role → ``defaults`` or ``vars``.
+        #: Variable of a role → its source, ``defaults`` or ``vars``, which have different precedence.
         self._kinds: dict[str, str] = {}
 
     def plays(self, path: str, files: tuple[str, ...], imports: tuple[Mapping, ...] = ()) -> Iterator[Play]:

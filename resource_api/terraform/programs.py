@@ -114,7 +114,10 @@ class _ProgramFinder:
             raise ProgramError(str(error)) from error
 
     def _of_source(self, declared: ConfiguredProvider, *, locked: bool) -> ProviderProgram:
-        """Return a provider's program, unpacked by its ``source``, if ``locked`` compared with the lock file."""
+        """Return the program of a provider with a ``source``, from its unpacked package.
+
+        If ``locked`` and there is a lock file, the package must be the one in it.
+        """
         address, package = self._package(declared, locked=locked)
         directory = packages.unpacked(package, self._open_trusted, cache_directory(self._environment, "providers"))
         path = packages.executable(directory, address.name)

@@ -295,7 +295,7 @@ class Resources(_ProgramSession):
         former: object,
         declared: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep the state as private data of the resource, unless the ``former`` data are equal.
+        """Keep the state as private data of the resource, from which the next run reads it, unless ``former`` is equal.
 
         Values that are secret by the schema, as ``declared``, or in the former data are sealed.
         """

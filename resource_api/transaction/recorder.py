@@ -462,7 +462,10 @@ class Records:
         return (interrupted is not None and interrupted.makes) or (before is None and self._was_brought_by_ours(run))
 
     def _was_brought_by_ours(self, run: OperationRun) -> bool:
-        """Return whether a resource came with one of ours, by its type's ``brought_by``: a service with its package."""
+        """Return whether a resource came with one of ours, such as a service with its package: then it is ours too.
+
+        Its type's ``brought_by`` has, by type, the attribute with the name of the resource that it comes with.
+        """
         origins = ((name, (run.is_ or {}).get(key)) for name, key in run.step.definition.brought_by.items())
         entries = (self._plan.catalog.find(Reference(name, title)) for name, title in origins if title)
         records = (self._plan.prior.records.get(entry.index) for entry in entries if entry is not None)
@@ -525,7 +528,11 @@ def _value_sources(entry: Entry) -> Mapping[str, Sequence[str]]:
 
 
 def _failed_status(run: OperationRun, before: Record | None) -> str:
-    """Return the status after a failure, by which the next run creates, replaces or updates the resource."""
+    """Return the status to record after a failure, for the next run.
+
+    It reads an ``unconfirmed`` resource again, replaces a ``tainted`` one, creates a ``pending`` one and completes the
+    change of a ``partial`` one. A failure without an effect leaves the status as it was.
+    """
     if run.result.unconfirmed:
         return "unconfirmed"
     if run.result.tainted and exists(run.is_):
@@ -545,14 +552,17 @@ def _was_run(run: OperationRun) -> bool:
 
 
 def _last_run(run: OperationRun, before: Record | None) -> str:
-    """Return the time (ISO 8601) of an imperative resource's last run, by which it exists: now, or as recorded."""
+    """Return the time (ISO 8601) of an imperative resource's last run, which state shows: now, or as recorded."""
     if _was_run(run):
         return datetime.now(UTC).isoformat(timespec="seconds")
     return before.last_run if before is not None else ""
 
 
 def recorded_lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle:
-    """Return the lifecycle options to record; an undeclared ``protect`` keeps its recorded value."""
+    """Return the lifecycle options to record, which hold when the resource is not declared any more.
+
+    A ``protect`` that is not declared keeps its recorded value.
+    """
     lifecycle, protect = entry.meta.lifecycle, entry.is_protected(before)
     if entry.meta is NO_META and not protect:
         return NO_LIFECYCLE

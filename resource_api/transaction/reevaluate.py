@@ -445,8 +445,8 @@ class Reevaluation:
     def late_removal(self, run: OperationRun) -> Operation | None:
         """Return the removal that has to precede an operation whose replacement became certain only now, or None.
 
-        Its removal was ended as needless before a value that it refers to turned out to differ. If other resources were
-        created from this one, the operation fails, and the next run replaces them all.
+        The removal was ended as needless at its turn, and only then did a value turn out to differ that the resource
+        refers to. If values of other resources come from this one, the operation fails, and the next run replaces all.
         """
         step, index = run.step, run.step.entry.index
         replaces = step.decision.conditional and run.decision.action is Action.REPLACE and exists(run.is_)

@@ -397,7 +397,10 @@ class Events:
                     self.log(level, run, text, large, **end_fields(run, status), **fields)
 
     def log_forgotten(self, run: OperationRun) -> None:
-        """Log that the record of a resource is removed, and the reason for which the resource stays, or is gone."""
+        """Log that the record of a resource is removed, and the reason for which the resource stays, or is gone.
+
+        A creation that was never confirmed is a warning, as the resource may exist.
+        """
         reason = "; ".join(run.decision.reasons) if run.decision.action is Action.FORGET else "it is gone already"
         end, status = _NOOP_END if run.step.noop else _END
         unconfirmed = run.step.record is not None and run.step.record.status == "unconfirmed"

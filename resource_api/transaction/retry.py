@@ -196,7 +196,7 @@ class Retry:
         self._events.log_start([run], Action.REFRESH)
         try:
             error = self._caller.refresh([run])
-        except CallStopped as stopped:  # the interrupt is the error of this refresh
+        except CallStopped as stopped:  # the run ends here, and the refresh is reported as failed for that reason
             run.result = run.result._replace(error=reason(RuntimeError(str(stopped))))
             raise
         self._transaction.snapshot.changed()

@@ -79,7 +79,10 @@ class Verification:
         return self._snapshot.observation(self._definition.instance, run.name)
 
     def take_observation(self, run: OperationRun) -> None:
-        """Set ``is_`` and ``result`` of an operation by the last observation, of an imperative one by its report."""
+        """Set ``is_`` and ``result`` of an operation by the last read, to end and record it as the resource is now.
+
+        Of an imperative resource only read-only values can be read, which its run has produced.
+        """
         if self._imperative:
             if self._definition.read_only and run.result.reported not in {None, "failed"}:
                 run.is_ = self._snapshot.values_of_run(self._definition, run.name).row
@@ -173,7 +176,7 @@ def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
 def _comparable(
     runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow]
 ) -> Iterator[tuple[OperationRun, Resource]]:
-    """Yield the operations, with their rows, whose success shows by equality of row and declared values.
+    """Yield, for ``compare``, the operations with rows whose success shows by equality of row and declared values.
 
     Removals are not among them, nor changes with predicted values or ignored attributes.
     """
@@ -216,6 +219,7 @@ def _unpredicted(run: OperationRun, row: Mapping[str, object]) -> Iterator[Diffe
 
 def not_converged(run: OperationRun, differences: Sequence[Difference]) -> str:
     """Return the error of a change whose result differs from the request, or cannot be read."""
+    # ``_missing`` gives a failed read as a difference without values.
     unread = [
         difference.message
         for difference in differences
