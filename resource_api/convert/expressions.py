@@ -618,7 +618,7 @@ class Expressions:
 
 
 def _comparable(path: str, value: object) -> Any:
-    """Return a constant to compare with ``path``: as a text for a fact of the system, whose release is ``"12"``."""
+    """Return a constant as a comparison with ``path`` needs it: for ``facts.os.*``, such as a release, as a text."""
     if value is OMIT:
         no_counterpart("a comparison with 'omit'")
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))

@@ -430,7 +430,7 @@ def authorized_key(task: ModuleTask) -> None:
 def service_and_state(task: ModuleTask) -> tuple[Any, str]:
     """Return the name, or None, and the state, or "", of the service of a task or handler.
 
-    Arguments without a counterpart that is needed count as used.
+    Arguments that need no counterpart count as used.
     """
     if task.word("scope", default="system") != "system":
         no_counterpart("a service of a user")

@@ -119,7 +119,10 @@ class ProviderCaller:
                 _count_tries(retried, offered.begun | context.outcomes.keys())
 
     def refresh(self, runs: Sequence[OperationRun]) -> Exception | None:
-        """Call ``refresh``, clear earlier reports, and return its exception, or None. Raises ``CallStopped``."""
+        """Call ``refresh`` and return its exception, or None. Raises ``CallStopped``.
+
+        The results of the operations are cleared before: they may be those of their changes, which have ended.
+        """
         for run in runs:
             run.result = NO_RESULT
         context = self._context(runs, noop=False, action=Action.REFRESH)
@@ -144,7 +147,7 @@ class ProviderCaller:
                 entry.title,
                 entry.meta.loglevel,
                 entry.parent,
-                # No row shows these changes, for log lines.
+                # Log lines need the names of these changes, as no row shows them.
                 hidden=[c.attribute for c in changes if c.attribute in write_only] if write_only else (),
                 action=action or run.decision.action,
                 declaration=entry.declaration,
@@ -198,7 +201,10 @@ def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> Non
 
 
 def _call_within(deadline: float, timeout: float, provider: object, call: Callable[[Any], None]) -> None:
-    """Call a provider with a time limit in seconds; a worker enforces its own, with a longer message."""
+    """Call a provider with a time limit: until ``deadline``, which is ``timeout`` seconds after the beginning.
+
+    A worker enforces the limit itself, and its message tells more.
+    """
     from resource_api.plugins.worker.proxy import WorkerProvider
 
     with nullcontext() if isinstance(provider, WorkerProvider) else process_guard.time_limit(deadline, timeout):

@@ -238,6 +238,7 @@ class Recorder:
 
     def _predecessor_to_delete(self, run: OperationRun, old: Record) -> Record:
         """Return the record of an old resource yet to be deleted, under a free title: its own is its successor's."""
+        # Whether the old resource is retained is declared at its successor.
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
         (renamed,) = former_names.with_unique_titles([old], self._used_references)
         self._used_references.add(renamed.reference)

@@ -498,7 +498,7 @@ class SegmentRun:
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
         """Call ``refresh``, repeat it by ``retry``, end the operations, and record the successful ones."""
         for run in notified:
-            run.started, run.tries = run.started or time.monotonic(), 0
+            run.started, run.tries = run.started or time.monotonic(), 0  # ``retry`` counts the refreshes alone
         self._events.log_start(notified, Action.REFRESH)
         try:
             error = self._caller.refresh(notified)

@@ -114,7 +114,10 @@ class SideEffectCheck:
         return changes.keys()
 
     def _fail_if_refused(self, run: OperationRun, effects: Sequence[SideEffect]) -> bool:
-        """Fail an operation with forbidden side effects, log those of any other; return whether it has failed."""
+        """Fail an operation with forbidden side effects; return whether it has failed.
+
+        The allowed ones are logged, unless an earlier answer of the provider had the same.
+        """
         refusal, unasked = self._refusal(run, effects), _unasked(effects)
         if run.side_effects != unasked:
             run.side_effects = unasked
@@ -318,7 +321,7 @@ class SideEffectRule:
         return compare_configs is None or not compare_configs(config or {}, candidate_config or {})
 
     def _config(self, instance: str) -> Resource | None:
-        """Return the configuration of a provider; None if it has none, or it is not known."""
+        """Return the declared or else the recorded configuration of a provider; None if neither is known."""
         if (declared := self._plan.catalog.instances.get(instance)) is not None:
             return declared.config
         recorded = self._plan.prior.instances.recorded.get(instance)
