@@ -436,7 +436,7 @@ class LoopNames:
 
         `for_each` has no defaults: the elements without the member get it, in place, and the result is the reference
         to the member; or the default itself, if all elements lack it. ``replaces_empty``: an empty member counts as
-        missing. For ``Omit`` it stays missing: the attribute is then not declared.
+        missing. With ``Omit`` as the default the member stays missing: the attribute is then not declared.
         """
         elements = elements_of(self.collection)
         is_known = isinstance(self.collection, (dict, list)) and all(isinstance(part, dict) for part in elements)
@@ -531,7 +531,7 @@ class TaskScope:
         return self.names.class_of(value)
 
     def test_obstacle(self, path: str) -> str:
-        """Return the reason that a condition, evaluated before all reads and shown, cannot test a path, or ""."""
+        """Return the reason that a condition cannot test a path, or "": it is evaluated before all reads, and shown."""
         if reason := self.names.obstacle(ValueReference(path)):
             return f"a condition that {reason}"
         return "a condition about a secret" if self.names.has_secret(path) else ""
@@ -568,9 +568,9 @@ class TaskScope:
     ) -> Any:
         """Return the counterpart of ``name.keys | default(default)``.
 
-        A defined name has its value, an unknown one becomes an input with the default, and a member is looked up with
-        it by `std.lookup`. Raise ``Unconvertible`` with ``replaces_empty`` for a value that may be empty. ``Omit`` as
-        the default makes a value optional: null for an input, no default for a lookup.
+        A defined name has its value, an unknown one becomes an input with the default, and a member is looked up by
+        `std.lookup`, which gets the default. Raise ``Unconvertible`` with ``replaces_empty`` for a value that may be
+        empty. ``Omit`` as the default makes a value optional: null for an input, no default for a lookup.
         """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default, replaces_empty=replaces_empty)

@@ -203,7 +203,7 @@ def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> Non
 def _call_within(deadline: float, timeout: float, provider: object, call: Callable[[Any], None]) -> None:
     """Call a provider with a time limit: until ``deadline``, which is ``timeout`` seconds after the beginning.
 
-    A worker enforces the limit itself, and its message tells more.
+    A worker enforces the limit itself, with a more detailed message.
     """
     from resource_api.plugins.worker.proxy import WorkerProvider
 
