@@ -311,7 +311,7 @@ class Expressions:
     def _is_collection(self, node: nodes.Node | None) -> bool:
         """Return whether an expression, perhaps an unconvertible one, is certainly a list or mapping.
 
-        A call of `template` cannot stand for such a one, as it returns a text.
+        A call of `template`, which returns a text, cannot stand for it.
         """
         if isinstance(node, nodes.CondExpr):
             return self._is_collection(node.expr1) or self._is_collection(node.expr2)
