@@ -69,7 +69,7 @@ def _differ(first: object, second: object) -> bool:
 
     Each is a value, a list of alternatives, or a mapping; of mappings only ``{"not": test}`` excludes ``test``.
     """
-    values, others = as_list(first), as_list(second)
-    if any(isinstance(value, dict) for value in (*values, *others)):
+    first_values, second_values = as_list(first), as_list(second)
+    if any(isinstance(value, dict) for value in (*first_values, *second_values)):
         return first == {"not": second} or second == {"not": first}
-    return not any(value in others for value in values)
+    return not any(value in second_values for value in first_values)

@@ -94,8 +94,9 @@ class SideEffectCheck:
 
         The provider is asked only about those of which its type declares side effects. Raise as ``ask``.
         """
-        asked = {name: change for name, change in changes.items() if runs[0].definition.asks_side_effects(*change)}
-        refused = asked.keys() - self._judge(runs, asked)
+        definition = runs[0].definition
+        candidates = {name: change for name, change in changes.items() if definition.asks_side_effects(*change)}
+        refused = candidates.keys() - self._judge(runs, candidates)
         return {name: change for name, change in changes.items() if name not in refused} if refused else changes
 
     def _judge(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Collection[Name]:
