@@ -104,7 +104,7 @@ if not TYPE_CHECKING:  # A type checker would accept every name.
     __all__ = [name for names in _HOMES.values() for name in names if name != "__version__"]
 
     def __getattr__(name: str) -> Any:
-        """Load a public name from its module when it is first used."""
+        """Load a public name from its module when it is first used: importing all of them would delay every start."""
         from importlib import import_module
 
         for home, names in _HOMES.items():

@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def _has_memory() -> bool:
-    """Return whether there is memory for another library."""
+    """Return whether there is memory for another library: if so, the failure to load one has another cause."""
     try:
         bytearray(_FREE)
     except MemoryError:

@@ -76,7 +76,7 @@ def decide(
 
 
 def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
-    """Return the reason to forget an orphan, whether it exists or not; "" if it has to be read first."""
+    """Return the reason to forget an orphan, whether it exists or not; "" if only reading it can decide."""
     assert inputs.record is not None
     assert inputs.orphan is not None
     if inputs.orphan in _FORGOTTEN:
@@ -177,7 +177,7 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is
 
     So they never differ, and the report shows their true values. They are the attributes in ``ignore_changes``, those
     that its provider keeps ``as_is``, and all of an ``external`` resource. A provider that plans gets the ignored ones
-    even if undeclared.
+    even if undeclared: otherwise it would plan to remove their values.
     """
     lifecycle = entry.meta.lifecycle
     ignored: Collection[str] = should if lifecycle.external else lifecycle.ignore_changes
@@ -186,8 +186,8 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is
     if not ignored or is_ is None or not exists(is_):
         return should
     values = {name: value for name, value in should.items() if name not in ignored}
-    keeps = "plan" in entry.definition.features and not lifecycle.external
-    values |= {name: is_[name] for name in ignored if name in is_ and (keeps or name in should)}
+    with_undeclared = "plan" in entry.definition.features and not lifecycle.external
+    values |= {name: is_[name] for name in ignored if name in is_ and (with_undeclared or name in should)}
     if key_paths := [name for name in ignored if name not in entry.definition.attributes]:
         for name, path in map(parse_place, key_paths):
             if name in values and name in is_:
@@ -200,8 +200,8 @@ def _decide_existing(
 ) -> Decision:
     """Decide about a resource that exists and should exist: leave, update, import or replace it.
 
-    A resource without differences is still acted upon if another one takes it along, its import is declared, or a run
-    left it changed in part.
+    A resource without differences is still acted upon if its replacement is requested or follows from that of another
+    resource, if its import is declared, or if a run left it changed in part.
     """
     lifecycle = entry.meta.lifecycle
     expected = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
@@ -237,7 +237,8 @@ def _differences(
 ) -> tuple[Sequence[Difference], Planned, Collection[str]]:
     """Return the differences from the ``expected`` values, the provider's plan for them, and unaffected attributes.
 
-    The plan leaves these as they are, although they are declared otherwise. Raise ``ComparisonError``.
+    Unaffected attributes are declared differently, but the provider plans to leave them as they are. Raise
+    ``ComparisonError`` if the provider's comparison or plan fails.
     """
     differences = compare(entry, is_, expected, functions, inputs)
     planned = predict(entry, is_, expected, functions)
@@ -280,8 +281,9 @@ class BulkDecisions(NamedTuple):
 def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, queries: PlannerQueries) -> BulkDecisions:
     """Return the decisions about plain ``entries`` in sync or missing, compared by type; the rest needs ``decide``.
 
-    One comparison of thousands of resources takes less time than as many decisions. An entry is ``in_sync`` if also its
-    record would not change: the run then writes nothing for it.
+    An entry is plain if nothing but its two states matters. One comparison of thousands of resources takes less time
+    than as many decisions. An entry is ``in_sync`` if also its record would not change: the run then writes nothing
+    for it.
     """
     decided: dict[int, tuple[Resource | None, Decision]] = {}
     in_sync = set()

@@ -104,8 +104,8 @@ def _hide_secret(difference: Difference, recorded: object) -> Difference:
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
     """Yield the indexes of the ``pairs`` (entry, row) of one type that are certainly in sync.
 
-    The rest needs ``compare``. A provider's ``insync`` is called once for all pairs, for speed, and leaves the
-    attributes to compare here: None where it has found a difference or failed.
+    The rest needs ``compare``. A provider's ``insync`` is called once for all pairs, for speed. The attributes without
+    its verdict are compared here; a pair in which it finds a difference, or fails, is not in sync.
     """
     attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
@@ -130,7 +130,10 @@ def _attributes_without_verdict(
     attributes: Sequence[Sequence[str] | None],
     insync: Callable[[Iterable[Question]], Iterable[list[Any] | Exception]],
 ) -> Iterator[Sequence[str] | None]:
-    """Yield per (entry, row) the attributes that ``insync`` leaves to the runtime; None if one differs or it fails."""
+    """Yield per (entry, row) the attributes that ``insync`` leaves to plain comparison; None if it finds a difference.
+
+    None also if ``insync`` fails: ``compare`` calls it again for that resource, and reports the failure.
+    """
     # A provider must not change its arguments: it gets read-only views or, of nested values, copies.
     flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
     protect = MappingProxyType if flat else copy_resource
@@ -143,7 +146,7 @@ def _attributes_without_verdict(
 
 
 def _undecided(names: Sequence[str], verdicts: Sequence[Any]) -> list[str] | None:
-    """Return the attributes without a verdict of their provider; None if one differs."""
+    """Return the attributes that the provider leaves to plain comparison; None if it finds any other different."""
     undecided = []
     for name, verdict in zip(names, verdicts, strict=True):
         if verdict is None:
@@ -270,10 +273,10 @@ def tolerated_rules(entry: Entry, planned: Planned, is_: Resource | None, should
 def planned_differences(
     entry: Entry, is_: Resource, should: Resource, differences: Sequence[Difference], planned: Planned
 ) -> list[Difference]:
-    """Return the differences as the provider plans them.
+    """Return the differences as the provider plans them, so that the plan shows the change that it will make.
 
-    Those that it leaves as they are drop out, those of undeclared attributes are added, and a declared value that it
-    completes is shown with its planned members.
+    The difference of an attribute that the provider leaves as it is drops out. An undeclared attribute that the
+    provider changes gets a difference. A declared value that the provider completes is shown with its planned members.
     """
     unchanged = kept_attributes(planned, is_, should)
     result = [_completed(difference, planned) for difference in differences if difference.attribute not in unchanged]
@@ -287,12 +290,15 @@ def planned_differences(
 
 
 def _completed(difference: Difference, planned: Planned) -> Difference:
-    """Return a difference whose expected value has the members that the provider adds to the declared one."""
+    """Return a difference whose expected value has the members that the provider adds to the declared one.
+
+    It is marked as ``excluded`` (both values can never become equal) if the declared value is known.
+    """
     value = planned.state.get(difference.attribute)
     if not isinstance(value, dict | list) or same_value(value, difference.should):
         return difference
     concealed = conceal_like(value, difference.should)
-    # A declared value that is known differs already: planned members that are unknown cannot make it equal.
+    # A declared value that is known differs already: planned members cannot make it equal, even if they are unknown.
     return difference._replace(should=concealed, excluded=difference.excluded or not is_unknown(difference.should))
 
 
@@ -310,7 +316,10 @@ def predicted_values(planned: Planned, should: Resource) -> Resource:
 
 
 def kept_attributes(planned: Planned, is_: Resource, should: Resource) -> frozenset[str]:
-    """Return the declared attributes that the provider plans to leave as they are: both values mean the same to it."""
+    """Return the declared attributes that the provider plans to leave as they are: both values mean the same to it.
+
+    Their difference is no reason for a change, such as that of ``"a"`` and ``"A"`` in a service that ignores case.
+    """
     return frozenset(
         name
         for name, value in planned.state.items()
@@ -332,7 +341,7 @@ def _unknown_names(definition: TypeDefinition, planned: Planned) -> Iterator[str
 
 
 def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, should: Resource) -> Iterator[str]:
-    """Yield an error for each rule of a plan that the values of a provider's plan break."""
+    """Yield an error for each planned value that a plan must not have, such as another one than the declared."""
     for name in planned.unknown:
         if not is_unknown(should.get(name, UNKNOWN)):
             yield f"'{name}' is planned as not yet known, but declared"
@@ -340,8 +349,8 @@ def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, s
         if name in planned.unknown:
             yield f"'{name}' is planned as not yet known, but stable"
         elif not same_value(planned.state.get(name, value), value):
-            foreseen, is_text = _texts(definition, name, planned.state[name], value)
-            yield f"'{name}' is planned as {foreseen}, but it is {is_text} and stable"
+            planned_text, is_text = _contradiction_texts(definition, name, planned.state[name], value)
+            yield f"'{name}' is planned as {planned_text}, but it is {is_text} and stable"
     for name, value in planned.state.items():
         if name not in planned.unknown:
             yield from _broken_value_rules(definition, name, value, is_, should)
@@ -358,19 +367,19 @@ def _broken_value_rules(
     if name in should:
         unchanged = name in is_ and same_value(value, is_[name])
         if not (unchanged or may_be(value, should[name], partial=True)):
-            planned_text, value_text = _texts(definition, name, value, should[name])
+            planned_text, value_text = _contradiction_texts(definition, name, value, should[name])
             yield f"'{name}' is planned as {planned_text}, but declared as {value_text}"
     elif name == "ensure" or name not in {*definition.compared, *definition.read_only}:
         if not same_value(value, is_.get(name)):
-            planned_text, value_text = _texts(definition, name, value, is_.get(name))
+            planned_text, value_text = _contradiction_texts(definition, name, value, is_.get(name))
             yield f"'{name}' is planned as {planned_text}, but it is {value_text} and not declared"
     elif not (is_unknown(value) or same_value(value, is_.get(name))) and check_values(definition, {name: value}):
-        planned_text, _ = _texts(definition, name, value, None)
+        planned_text, _ = _contradiction_texts(definition, name, value, None)
         yield f"'{name}' is planned as {planned_text}, which its data type {definition.attributes[name].type} refuses"
 
 
-def _texts(definition: TypeDefinition, name: str, planned: object, value: object) -> tuple[str, str]:
-    """Return the texts of a planned value and of the value that contradicts it, without those of a secret."""
+def _contradiction_texts(definition: TypeDefinition, name: str, planned: object, value: object) -> tuple[str, str]:
+    """Return, for an error, the texts of a planned value and of the value that contradicts it; no text of a secret."""
     if name in definition.secret:
         return "<sensitive>", "another value"
     return show_attribute(planned), show_attribute(value)

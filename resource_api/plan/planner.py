@@ -117,9 +117,9 @@ class ExecutionPlan(NamedTuple):
                 yield str(step.reference), [str(self.catalog.entries[index].reference) for index in indexes]
 
     def may_change(self) -> Mapping[int, int]:
-        """Return the resources in sync that an earlier step may put out of sync, so that they are read again.
+        """Return the resources in sync that an earlier step may put out of sync: the run reads them again.
 
-        Entry's index → the index of the step's entry that it depends on, declared or automatic, at any distance.
+        Resource → the changed resource that it depends on, directly or not (both by the index of their entry).
         """
         noop, planned = self.options.noop, {step.entry.index for step in self.steps}
         nodes = (
@@ -150,7 +150,10 @@ class ExecutionPlan(NamedTuple):
         return ordering.segments(self.operations, self.waits, self.stage_begins)
 
     def with_steps(self, steps: Mapping[int, Step]) -> ExecutionPlan:
-        """Return this plan with the given ``steps`` (entry's index → step), also in its operations."""
+        """Return this plan with the given ``steps`` (entry's index → step), also in its operations.
+
+        For checks of the finished plan, such as policies, which turn the steps that they forbid into failed ones.
+        """
         return self._replace(
             steps=[steps.get(step.entry.index, step) for step in self.steps],
             operations=[
@@ -344,14 +347,17 @@ class _Planner:
             return self._undecided_step(entry, should, failure, unknown, noop=noop, may_help=later or self.has_changes)
         inputs, functions = self.collector.inputs(entry, self.steps), self.queries.functions(entry.instance)
         if unknown and row is not None:
-            inputs = inputs._replace(excluded=self._excluded(entry, unknown, row, functions))
+            inputs = inputs._replace(excluded=self._certainly_different(entry, unknown, row, functions))
         decision = decide(entry, row, should, functions, inputs)
         if decision.action not in CREATING:
             should = effective_should(entry, row, should, decision.unaffected)
         return self._make(entry, row, should, decision, noop or self._needs_noop(entry, unknown), unknown=unknown)
 
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:
-        """Return the step of an orphan that is forgotten in any case or has no type (error); None for others."""
+        """Return the step of an orphan that need not be read; None for an orphan that has to be.
+
+        It is not read if it is forgotten in any case, or if its type is missing, which is an error.
+        """
         inputs = self.collector.inputs(entry, self.steps)
         if inputs.orphan is not OrphanKind.PURGED and (reason := reason_to_forget(entry, inputs)):
             row = self.queries.observation(entry).row
@@ -450,7 +456,11 @@ class _Planner:
         return self.catalog.scope.resolver(self._value_of, self._call)
 
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
-        """Return ``should`` with the known values, the attributes with unknown ones, and an error or ""."""
+        """Return ``should`` with the values of its ``${...}`` as far as known, the unknown attributes, an error or "".
+
+        The unknown attributes refer to values that only this run yields. ``should`` is as declared if a reference leads
+        nowhere, which is such an error.
+        """
         values: dict[str, object] = {}
         for name in entry.pending:
             try:
@@ -464,12 +474,13 @@ class _Planner:
         should, problem = unknowns.complete_should(entry, values, functions)
         return should, tuple(name for name, value in values.items() if is_unknown(value)), problem
 
-    def _excluded(
+    def _certainly_different(
         self, entry: Entry, unknown: Sequence[str], row: Resource, functions: ProviderFunctions
     ) -> Collection[str]:
         """Return the ``unknown`` attributes that certainly differ from a row: no value of ``${...}`` makes them equal.
 
-        ``v${other.id}`` never equals ``w1``. With a provider's ``canonicalize`` or ``insync`` nothing is certain.
+        ``v${other.id}`` never equals ``w1``: the plan then shows a change, and not a possible one. With a provider's
+        ``canonicalize`` or ``insync`` nothing is certain.
         """
         if functions.canonicalize is not None or functions.insync is not None:
             return ()
@@ -477,9 +488,10 @@ class _Planner:
         return [name for name, written, is_ in values if not expression.may_yield(written, self.resolve, is_)]
 
     def _value_of(self, path: ExpressionPath) -> Any:
-        """Return the value of a reference such as ``File[/a].mode``: as planned, or as read outside of the targets.
+        """Return the value of a reference such as ``File[/a].mode``: the planned one.
 
-        Raises ``ValueError`` if there is none. While a provider is missing, its values are ``UNKNOWN``.
+        A resource outside of the ``--target`` ones has no step: its value is the one that was read. Raises
+        ``ValueError`` if there is none. While a provider is missing, its values are ``UNKNOWN``.
         """
         assert isinstance(path.root, Reference)
         entry = self.catalog.find(path.root)
@@ -493,7 +505,7 @@ class _Planner:
         return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
 
     def _predicted_value(self, path: ExpressionPath, step: Step) -> Any:
-        """Return the value of a path after a step.
+        """Return the value of a path after a step, for the resources that refer to it.
 
         A value that a resource in sync lacks is ``UNKNOWN`` if an earlier change may yield it, else an error.
         """
@@ -509,7 +521,11 @@ class _Planner:
             raise
 
     def _call(self, call: FunctionCall, inputs: Resource) -> Any:
-        """Return a function's result, ``UNKNOWN`` if an earlier step may help. Raise ``EvaluationError`` otherwise."""
+        """Return a function's result for a value ``${...}``.
+
+        If the function fails, the result is ``UNKNOWN`` where an earlier step may help: it is called again in the run.
+        Raise ``EvaluationError`` where none does.
+        """
         failure, later, _ = self.queries.readiness(call.instance, self.resolve)
         try:
             return UNKNOWN if later else self.queries.call(call, inputs)
@@ -519,7 +535,7 @@ class _Planner:
             raise EvaluationError(failure or str(error)) from error
 
     def _needs_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
-        """Return whether a step must be noop because a noop step would yield an ``unknown`` attribute."""
+        """Return whether a step must be noop because a noop step, which yields nothing, has an ``unknown`` value."""
         required = (self.steps.get(index) for index in self.catalog.requires.get(entry.index, ()) if unknown)
         noop = {step.entry.index for step in required if step is not None and step.noop and would_change(step)}
         if not noop:
@@ -532,7 +548,8 @@ class _Planner:
 def first_causes(nodes: Iterable[tuple[T, bool, Iterable[T]]]) -> dict[T, T]:
     """Return node → a node that acts and that it depends on, directly or not; a node that acts → itself.
 
-    A node is its key, whether it acts, and its direct dependencies, which precede it; without a cause it is left out.
+    So a message can name the change for which an unchanged resource is read again. A node is its key, whether it acts,
+    and its direct dependencies, which precede it. A node that depends on none that acts is left out.
     """
     causes: dict[T, T] = {}
     for key, acts, before in nodes:
@@ -557,8 +574,8 @@ def is_refreshable(step: Step) -> bool:
 def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) -> Summary:
     """Return the number of steps of each kind; those of ``blocked`` entries count as skipped.
 
-    Noop steps count as unchanged; in a run that is ``noop`` as a whole they count as in a run without noop, because its
-    summary is the forecast of that run.
+    Steps of noop resources count as unchanged. In a ``noop`` run, where all steps are noop, the steps count as in a run
+    without noop, because the summary is the forecast of that run.
     """
     totals: Counter[str] = Counter()
     for step in steps:
@@ -581,9 +598,10 @@ class InputCollector:
     """Collects the inputs of each decision, in the order of planning: later ones depend on earlier replacements."""
 
     def __init__(self, catalog: Catalog, prior: Prior, options: Options, selected: Collection[int] | None) -> None:
-        """Match ``--replace``. ``selected``: the indexes of a partial run, None for all.
+        """Begin with the reasons to replace that are known before planning: ``--replace``, interrupted replacements.
 
-        Raises ``UsageError`` if a pattern matches nothing.
+        ``selected``: the indexes of a partial run, None for all. Raises ``UsageError`` if a pattern of ``--replace``
+        matches nothing.
         """
         self._catalog = catalog
         self._prior = prior
@@ -645,7 +663,7 @@ class InputCollector:
         return (intent is not None and intent.makes) or (record is not None and record.status == "unconfirmed")
 
     def explicit_reason(self, entry: Entry) -> Replacement | None:
-        """Return the reason for a replacement that a command or provider gave, or None."""
+        """Return the reason for a replacement that a command (``--replace``, ``taint``) or a provider gave, or None."""
         record = self._prior.records.get(entry.index)
         if record is not None and record.status == "tainted":
             return Replacement(ReplacementReason.TAINTED)
@@ -687,10 +705,10 @@ class InputCollector:
         return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
 
     def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
-        """Return attribute → its source that is deleted before it is created again, and the uncertain attributes.
+        """Return attribute → the resource that it refers to and that is deleted in a replacement, its lost source.
 
         A resource that was created from such a value cannot stay. With create_first the old source stays meanwhile: it
-        is not lost. The source of an uncertain attribute may turn out to need no replacement.
+        is not lost. Also return the attributes whose lost source may turn out to need no replacement.
         """
         lost_sources, conditional = {}, set()
         for name, sources in entry.sources.items():
@@ -721,7 +739,7 @@ class InputCollector:
 
 
 def _may_change_nothing(step: Step) -> bool:
-    """Return whether a step may find, at its turn, nothing to do."""
+    """Return whether a step may find, at its turn, nothing to do: a replacement due to it is then needless."""
     differences = step.decision.differences
     updates = step.action is Action.UPDATE and all(difference.undecided for difference in differences)
     return updates or step.decision.conditional or bool(step.deferred)

@@ -178,7 +178,11 @@ def possible_failure(entry: Entry, differences: Sequence[Difference], planned: P
 
 
 def _changes_at(differences: Sequence[Difference], key_paths: Iterable[str]) -> list[Difference]:
-    """Return a difference, named by the path, for each of the ``key_paths`` (``attribute`` or ``a.b``) that differs."""
+    """Return a difference, named by the path, for each of the ``key_paths`` whose value differs.
+
+    The manifest (``replace_on_changes``) and the provider's plan name parts of attributes so: ``body.region`` replaces
+    the resource for another region only, not for any change of ``body``.
+    """
     by_attribute = {change.attribute: change for change in differences}
     changed = []
     for text in dict.fromkeys(key_paths):
@@ -197,8 +201,8 @@ def _replacing_without_sources(
 ) -> _ReplacingAttributes:
     """Return the attributes that force a replacement because their values come from resources that are deleted first.
 
-    While those are missing the values count as unknown: a resource that was created from one has to go too, one that
-    can be updated stays.
+    While such a source is missing, its value counts as unknown. If only a creation can set the attribute, the resource
+    has to go too; if an update can set it, the resource stays.
     """
     unknown = {**expected, **dict.fromkeys(inputs.lost_sources.keys() & expected.keys(), UNKNOWN)}
     ignored = entry.meta.lifecycle.ignore_changes
@@ -214,9 +218,9 @@ def _checked_replacement(
 ) -> Decision:
     """Return the decision to replace, with an error where that is not allowed or not possible.
 
-    ``lifecycle.replace`` allows it; where that is not set, so does a reason beyond fixed attributes, such as
-    ``--replace`` or ``replace_on_changes``. Protection and ``retain`` forbid it. Where a change of a fixed attribute is
-    not allowed, it is planned as an update that fails.
+    For a change of a fixed attribute, ``lifecycle.replace`` must allow it, or, where that is not set, a request such
+    as ``--replace`` or ``replace_on_changes``; otherwise an update that fails is planned. Protection and ``retain``
+    forbid any replacement.
     """
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
@@ -262,7 +266,7 @@ def _conditional_replacement(
 def _replacement_decision(
     differences: Sequence[Difference], attributes: tuple[str, ...], replacement: Replacement | None
 ) -> Decision:
-    """Return the decision to replace a resource because of ``attributes``, or of another reason."""
+    """Return the decision to replace a resource because of ``attributes``, or because of ``replacement``, or both."""
     reasons = (str(replacement),) if replacement is not None else ()
     return Decision(Action.REPLACE, differences, reasons, replaces_because=attributes, replacement=replacement)
 
@@ -299,8 +303,8 @@ def host_of(catalog: Catalog, entry: Entry) -> Entry | None:
 def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
     """Return whether a resource must be deleted while the source of an attribute's value is replaced.
 
-    It must if type or manifest allow the attribute at creation only. For resources outside of the targets, which are
-    not read: a provider that plans may name further attributes.
+    It must if the type or the manifest says that only a new resource gets another value of the attribute. This is
+    enough for resources outside of the targets: they are not read, so no provider can plan further reasons for them.
     """
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:
@@ -327,7 +331,11 @@ def has_transient_reason(step: Step) -> bool:
 
 
 def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
-    """Return entry's index → the recorded entries that its change replaces, to be tainted with it for the next run."""
+    """Return entry's index → the recorded entries that its change replaces.
+
+    They are recorded as tainted together with that change: if the run is interrupted before it replaces them, the next
+    run does.
+    """
     if not prior.records:
         return {}
     failed = {step.entry.index for step in steps if step.decision.error or step.decision.forbidden}
@@ -358,9 +366,9 @@ def _is_replaceable(entry: Entry) -> bool:
 def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Collection[int]]]:
     """Return entry → its group of conditional replacements: if one turns out to be forbidden, none is carried out.
 
-    Conditional: its reason is not certain in the plan. A group is entry → the entries that are removed after it,
-    because it was created from their values, or would disappear with them although it must not be deleted. Without
-    groups a source could be deleted before it turns out that a resource made from it must stay.
+    A replacement is conditional if its reason is not certain in the plan. Without groups a source could be deleted
+    before it turns out that a resource made from it must stay. A group is entry → its sources, which are removed after
+    it: it was created from their values, or would disappear with them (``deleted_with``) although it must stay.
     """
     conditional = {step.entry.index: step for step in steps if step.decision.conditional}
     by_reference = {str(step.reference): index for index, step in conditional.items()}
@@ -395,10 +403,10 @@ def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterabl
 
 
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
-    """Return the steps (entry's index → step) with deletions that another deletion includes turned into forgetting.
+    """Return the steps (entry's index → step), where a resource that disappears with its host is only forgotten.
 
-    It includes those of resources that disappear with their host (``deleted_with``), also through a chain of hosts:
-    they need no call of their own. ``noop``: the whole run is noop; in a real run a noop step deletes nothing.
+    If its host (``deleted_with``) is deleted, also through a chain of hosts, the resource needs no deletion of its own.
+    ``noop``: the whole run is noop; in a real run a noop step deletes nothing.
     """
     deleted = {
         str(step.reference): index
@@ -467,8 +475,9 @@ def fail_with_lost_providers(
 ) -> list[Step]:
     """Fail the replacements of resources that configure a provider, such as its server, if it has made resources there.
 
-    A new configuration would not reach them. Resources ``deleted_with`` the replaced one are gone with it, unless the
-    provider compares configurations and so refuses the new one. ``functions`` returns those of a provider instance.
+    A new configuration would not reach them. Resources ``deleted_with`` the replaced one are gone with it and do not
+    count, unless the provider compares configurations: then it would refuse the new one. ``functions`` returns those of
+    a provider instance.
     """
     replaced = {
         step.entry.index: step
@@ -516,8 +525,8 @@ def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: di
 def _out_of_reach(instance: ProviderInstance, source: Step, resource: Reference, *, compares: bool) -> str:
     """Return the error for replacing ``source``, by which the provider is configured that has made ``resource``."""
     name = split_instance(instance.name)[1] or instance.name
-    hosted = f"; if it is gone with that, declare 'lifecycle: {{deleted_with: \"{source.reference}\"}}' there"
+    advice = f"; if it is gone with that, declare 'lifecycle: {{deleted_with: \"{source.reference}\"}}' there"
     return (
         f"cannot be replaced: the provider '{name}' is configured with it, and {resource}, which that has made, would"
-        f" be out of reach; delete {resource} before{'' if compares else hosted}"
+        f" be out of reach; delete {resource} before{'' if compares else advice}"
     )

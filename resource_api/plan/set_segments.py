@@ -49,9 +49,9 @@ def order_operations(
     """Return the operations in order, and for each number those that must have succeeded before it.
 
     ``steps`` are in the order of the catalog, orphans last; all other arguments hold indexes of entries. ``requires``:
-    entry → the entries before it. ``late``: orphan → its stage; these come after everything else, stage by stage,
-    unless that must wait for them. ``on_failure``: entry → the entries that it comes after, whether they succeed or
-    not.
+    entry → the entries before it. ``late``: orphan → its stage; these orphans come last, stage by stage, except for one
+    that another operation has to wait for. ``on_failure``: entry → the entries that it comes after, whether they
+    succeed or not.
     """
     if orphans or any(step.decision.action is Action.REPLACE for step in steps):
         return _order_with_removals(steps, requires, orphans, late, on_failure)
@@ -78,8 +78,8 @@ def _order_with_removals(
 ) -> tuple[list[Operation], dict[int, list[int]]]:
     """Return the operations of a plan with removals, in the order of their edges, and their waits.
 
-    Waits are by number the operations that must have succeeded before. A declared order of creation can contradict the
-    reverse order of deletion: then automatic edges are left out. The arguments are those of ``order_operations``.
+    The waits are number → the operations that must have succeeded before. A declared order of creation can contradict
+    the reverse order of deletion: then automatic edges are left out. The arguments are those of ``order_operations``.
     """
     nodes = list(_nodes(steps, orphans))
     edges = _after_hosts(nodes, list(_Edges(nodes, requires).all()))
@@ -117,7 +117,10 @@ def _after_failures(nodes: Sequence[_Node], on_failure: Mapping[int, Collection[
 def handled_operations(
     operations: Sequence[Operation], on_failure: Mapping[int, Collection[int]]
 ) -> Mapping[int, Sequence[int]]:
-    """Return, by number, the operations that must have ended before one with ``on_failure``, successfully or not."""
+    """Return, by number, the operations that must have ended before one with ``on_failure``, successfully or not.
+
+    A parallel run needs them beside the plan's waits, which hold only operations that must have succeeded.
+    """
     if not on_failure:
         return {}
     numbers = numbers_by_entry(operations)
@@ -158,7 +161,7 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     The resource disappears with its host, so that it needs no call of its own. Operations that were to wait for this
     removal wait for those before it instead: otherwise the host's own removal would wait in a circle.
     """
-    hosts = _removals_before(nodes)
+    hosts = _removals_of_own_host(nodes)
     if not hosts:
         return edges
     # Of two edges between the same nodes the explicit one counts.
@@ -181,9 +184,9 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     return [*edge_of.values(), *(Edge(host, number) for number, removers in hosts.items() for host in removers)]
 
 
-def _removals_before(nodes: Sequence[_Node]) -> dict[int, set[int]]:
-    """Return the nodes whose resource may disappear with its host → the nodes that remove the host."""
-    removals = _removals_of_hosts(nodes)
+def _removals_of_own_host(nodes: Sequence[_Node]) -> dict[int, set[int]]:
+    """Return node whose resource may disappear with its host (``deleted_with``) → the nodes that remove the host."""
+    removals = _removals_by_reference(nodes)
     hosts = {}
     for number, (step, removal) in enumerate(nodes):
         removers = removals.get(step.entry.meta.lifecycle.deleted_with or "", set()) - {number}
@@ -195,10 +198,11 @@ def _removals_before(nodes: Sequence[_Node]) -> dict[int, set[int]]:
     return hosts
 
 
-def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
-    """Return reference → the nodes that remove its resource, or an old one that it may have replaced in an earlier run.
+def _removals_by_reference(nodes: Sequence[_Node]) -> dict[str, set[int]]:
+    """Return reference → the nodes that remove its resource, by which ``deleted_with`` finds the removals of a host.
 
-    A record does not name the successor of such an old resource: it may be any of its type with create_first.
+    Also those that remove an old resource which it may have replaced in an earlier run. A record does not name the
+    successor of such an old resource: it may be any of its type with create_first.
     """
     removals: dict[str, set[int]] = {}
     replaced: dict[str, set[int]] = {}
@@ -238,7 +242,7 @@ class _Edges:
         return conditional_groups(step for step, removal in self._nodes if removal)
 
     def all(self) -> Iterator[Edge]:
-        """Yield every edge between two nodes."""
+        """Yield every edge: puts after what they require, the two parts of a replacement, and the order of removals."""
         puts, removals = self._puts, self._removals
         for index, number in puts.items():
             yield from (Edge(puts[before], number) for before in self._required(index) if before in puts)
@@ -279,10 +283,10 @@ class _Edges:
                     yield Edge(puts[before], removals[index], automatic=True)
 
     def _before_decision(self, member: int, index: int) -> Iterator[Edge]:
-        """Yield the edges that remove resource ``index`` only when the replacements of a group can be decided.
+        """Yield the edges that remove resource ``index`` only when the group of replacement ``member`` can be decided.
 
-        The group is that of ``member``, a replacement whose reason is not certain in the plan: all that the group
-        requires has then been applied. ``index`` is of the group, or requires it.
+        Their reasons are not certain in the plan: they can be decided when everything that the group requires has been
+        applied. ``index`` is a resource of the group, or one that requires it.
         """
         group = self._groups[member]
         later = graph.descendants(group, self._after)
@@ -293,8 +297,8 @@ class _Edges:
     def _by_dependents(self) -> Iterator[Edge]:
         """Yield the edges that remove a resource after its dependents are removed, or no longer use it.
 
-        Dependents are those in the catalog and in the records. One that stays is changed before the removal; not so
-        where the resource is replaced and removed first, because the dependent's change then follows the new one.
+        Dependents are those in the catalog and in the records. A dependent that stays is changed before the removal.
+        Only where the resource is replaced by deleting it first, the dependent's change follows the new resource.
         """
         puts, removals = self._puts, self._removals
         for step, removal in self._nodes:
@@ -368,7 +372,7 @@ def requirements(index: int, requires: Mapping[int, Sequence[int]], present: Col
 
 
 def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
-    """Return the numbers of operations by the index of the entry: one, or the two of a replacement."""
+    """Return entry's index → the numbers of its operations: one, or for a replacement two, removal and creation."""
     numbers: dict[int, list[int]] = {}
     for operation in operations:
         numbers.setdefault(operation.step.entry.index, []).append(operation.number)
@@ -376,9 +380,9 @@ def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
 
 
 def stage_begins(operations: Sequence[Operation], late: Mapping[int, int]) -> Sequence[int]:
-    """Return for each late stage (``late``: orphan → stage) the number of the first operation that is of it or later.
+    """Return, for each late stage, the number of its first operation: it waits until all before it have ended.
 
-    The stage begins when all operations before that have ended. The count of operations stands for a stage without one.
+    ``late``: orphan → its stage. For a stage without operations it is the number at which they would stand.
     """
     begins = []
     for stage in sorted(set(late.values())):
@@ -398,8 +402,8 @@ def blocked(
     """Return the entries blocked by a step that failed in the plan: entry's index → reference of that step.
 
     ``waits``: number → the numbers of the operations that must have succeeded before it. ``late``: orphan → its stage.
-    A replacement is done completely or not at all: if one of its operations is blocked, so is the other. If anything
-    but an orphan cannot be done, all ``late`` entries are blocked; if anything cannot, those of the last stage, purged.
+    A replacement is done completely or not at all: if one of its operations is blocked, so is the other. A failed or
+    blocked declared resource blocks all ``late`` entries; an orphan blocks only those of the last stage, the purge.
     """
     causes = {
         operation.number: str(operation.step.reference) for operation in operations if operation.step.decision.error
@@ -497,7 +501,7 @@ class SegmentBuilder:
         return not self._needs_result(operation)
 
     def _needs_result(self, operation: Operation) -> bool:
-        """Return whether an operation needs that one of the segment has been carried out and read."""
+        """Return whether an operation needs the result of another one of the segment, and so a later call."""
         step = operation.step
         # A resource that disappears with its host is read again after that is removed, not in the same call.
         forgets = step.decision.action is Action.FORGET or (

@@ -74,7 +74,7 @@ def select(
         chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}.union(undeclared)
     for pattern in options.replace:
         if chosen.isdisjoint(matching([pattern], catalog, "--replace", untouched)):
-            raise UsageError(f"--replace {pattern} is left out by {' '.join(_selecting(options))}")
+            raise UsageError(f"--replace {pattern} is left out by {' '.join(_selection_options(options))}")
     return chosen
 
 
@@ -101,8 +101,8 @@ def _unmatched_tags(catalog: Catalog, options: Options) -> Iterator[tuple[str, s
             yield f"{option} {tag}", hint(tag, existing)
 
 
-def _selecting(options: Options) -> Iterator[str]:
-    """Yield the options that select resources as they are on the command line, for a message."""
+def _selection_options(options: Options) -> Iterator[str]:
+    """Yield the options that select resources, such as ``--target File[/a]``, as on the command line, for a message."""
     yield from (f"--target {pattern}" for pattern in options.targets)
     yield from (f"--exclude {pattern}" for pattern in options.excludes)
     yield from (f"--tags {tag}" for tag in sorted(options.tags))
@@ -110,7 +110,10 @@ def _selecting(options: Options) -> Iterator[str]:
 
 
 def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]) -> Iterator[str]:
-    """Yield a warning for each tag that no resource has, and one for resources left alone without known tags."""
+    """Yield a warning for each tag that no resource has, and one if ``--skip-tags`` leaves alone recorded resources.
+
+    ``undeclared``: the indices of recorded resources that the manifest no longer declares. Their tags are not known.
+    """
     for option, advice in _unmatched_tags(catalog, options):
         yield f"{option}: no resource has this tag{advice}"
     if options.skip_tags and undeclared and not _are_all(undeclared, catalog):
@@ -119,7 +122,10 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
 
 
 def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: Sequence[Record] = ()) -> set[int]:
-    """Return the indices of a catalog's resources that ``patterns`` match. Raises ``UsageError`` for no match."""
+    """Return the indices of a catalog's resources that ``patterns`` match. Raises ``UsageError`` for no match.
+
+    With ``--target`` and ``--exclude`` the name of a resource whose ``when`` is false is no error.
+    """
     entries = catalog.entries
     left_out = catalog.left_out if option in _OF_LEFT_OUT else None
     indices = matching_indices(patterns, entries, option, untouched, aliases(catalog), left_out=left_out)
@@ -153,7 +159,7 @@ def matching_indices(
         if not matched and not (left_out is not None and left_out.match(text, matcher(text))):
             records = [untouched[index] for index in sorted(undeclared)]
             similar = hint(pattern, (name for row in names for name in row))
-            advice = f" that is declared: {_undeclared(records, option)}" if records else similar
+            advice = f" that is declared: {_prune_advice(records, option)}" if records else similar
             raise UsageError(f"{option} {pattern} matches no resource{advice}")
         indices |= matched
     return indices
@@ -172,7 +178,7 @@ def _pattern_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
 
 
 def aliases(catalog: Catalog) -> dict[str, str]:
-    """Return alias → reference, both with the enclosing component, of the resources and components of a catalog."""
+    """Return alias → reference, both with the enclosing component, so that options also match a resource's old name."""
     every: list[Entry | ComponentInstance] = [*catalog.entries, *catalog.components.values()]
     return {
         str(child_reference(declared.parent, declared.type, alias)): str(declared.reference)
@@ -181,7 +187,7 @@ def aliases(catalog: Catalog) -> dict[str, str]:
     }
 
 
-def _undeclared(records: Sequence[Record], option: str) -> str:
+def _prune_advice(records: Sequence[Record], option: str) -> str:
     """Return the advice for an option that matched only undeclared ``records``: the effect of ``--prune`` on them."""
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
     effect = " or ".join(sorted({record.prune_effect for record in records}))
@@ -208,7 +214,7 @@ def check_stacks(options: Options, state: StackState) -> None:
 
 
 def _reference(pattern: str, option: str) -> str:
-    """Return a URN's reference, or a pattern with a capital letter: ``file[*]`` is accepted. Raise ``UsageError``."""
+    """Return the reference of a URN or pattern: ``file[*]`` → ``File[*]``. Raise ``UsageError`` for a malformed URN."""
     if not pattern.startswith("urn:"):
         return capitalize_type(pattern)
     with errors_as(UsageError, begin=f"{option}: "):
@@ -258,7 +264,7 @@ class IncompleteRun(NamedTuple):
     missing: Collection[Entry]
 
     def __str__(self) -> str:
-        """Return the warning about it."""
+        """Return the warning for the user, with the first names of both."""
         verb, them = ("is", "it") if len(self.missing) == 1 else ("are", "them")
         missing, entries = (
             show_first([entry.reference for entry in part], _LEFT_OUT_NAMED) for part in (self.missing, self.entries)
@@ -267,7 +273,10 @@ class IncompleteRun(NamedTuple):
 
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
-    """Return the ``excluded`` entries that a ``selected`` one needs and that should exist; they are only read."""
+    """Return the ``excluded`` entries that a ``selected`` one needs and that should exist.
+
+    The run reads them, without changing them, to leave out the selected resources that could not be applied.
+    """
     # The effect of an imperative resource cannot be read back.
     readable = [index for index in excluded if "imperative" not in catalog.entries[index].definition.features]
     missable = {index for index in readable if exists(catalog.entries[index].should)}
@@ -277,7 +286,10 @@ def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int
 def leave_out(
     catalog: Catalog, prior: Prior, needed: Collection[int], selected: Collection[int], queries: PlannerQueries
 ) -> IncompleteRun | None:
-    """Return the ``selected`` entries that need a missing one of the ``needed`` entries and are left out, or None."""
+    """Return the ``selected`` entries to leave out because an excluded entry that they need does not exist; or None.
+
+    ``needed``: the result of the function ``needed``. Without the missing resource they could not be applied.
+    """
     missing = [index for index in sorted(needed) if not _is_there(catalog, prior, catalog.entries[index], queries)]
     if not missing:
         return None

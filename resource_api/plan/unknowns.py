@@ -73,10 +73,10 @@ def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource,
 
 
 def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[ExpressionPath], Any]) -> Any:
-    """Return the value of an attribute with references, ``UNKNOWN`` while one is not known yet.
+    """Return the value of an attribute with references, ``UNKNOWN`` while the value of a reference is not known yet.
 
-    Raise ``ValueError`` if one leads nowhere; None then for a resource declared absent, whose deletion needs only its
-    parameters: the resource that it refers to may be gone already.
+    Raise ``ValueError`` for a reference to a resource or value that does not exist. If the resource itself is declared
+    absent, return None instead: its deletion needs only its parameters, and the other resource may be gone already.
     """
     try:
         return catalog.scope.attribute_value(entry, name, entry.pending[name], resolve)
@@ -89,7 +89,7 @@ def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[
 def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Return the manifest's outputs by name, ``UNKNOWN`` without a value yet, and the problems of failed ones.
 
-    An output with the name of an input has the same secret parts.
+    An output with the name of an input has the same secret parts, so that passing on a secret does not reveal it.
     """
     values, problems = {}, []
     for name, value in catalog.manifest.outputs.items():
@@ -98,14 +98,14 @@ def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple
         except expression.EvaluationError as error:
             result, position = UNKNOWN, catalog.manifest.place(("outputs", name))
             problems.append(Problem(None, f"output '{name}': {error}", "error", "", *position, code="output"))
-        except ValueError:
+        except ValueError:  # of a resource that does not exist, for example
             result = UNKNOWN
         values[name] = result if is_unknown(result) else conceal_like(result, catalog.scope.inputs.get(name))
     return values, problems
 
 
 def complete_should(entry: Entry, values: Resource, functions: ProviderFunctions) -> tuple[Resource, str]:
-    """Return ``should`` completed by ``values`` of references, checked and canonical, and an error or ""."""
+    """Return ``should`` completed by the ``values`` of its references, checked and canonical, and an error or ""."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     filled = canonicalize.fill_defaults(entry.definition, should)
     (canonical,), problems = canonicalize.canonicalize(functions, [filled], lambda _index: entry.pending)

@@ -160,7 +160,10 @@ def _contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) ->
 
 
 def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield (field, reference) for each reference of an exported resource to another; that need not be recorded."""
+    """Yield (field, reference) for each reference to another resource, to check its form: an edit may have broken it.
+
+    That resource need not be recorded.
+    """
     for text in resource["requires"]:
         yield "requires", text
     for sources in resource["value_requires"].values():

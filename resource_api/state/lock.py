@@ -87,7 +87,7 @@ class Lock:
             self._release()
 
     def write_holder(self, command: str) -> None:
-        """Note this process and its ``command``; a failure is ignored."""
+        """Note this process and its ``command``, for the message of one that waits; a failure is ignored."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         holder = Holder(
             os.getpid(), user_name(os.getuid()), command, since=since, boot=boot_id(), started=start_time(os.getpid())
@@ -172,14 +172,17 @@ def boot_id() -> str:
 
 
 def start_time(pid: int) -> str:
-    """Return the start time of a process in ticks since boot (proc_pid_stat(5), field 22), or an empty text."""
+    """Return the start time of a process in ticks since boot (proc_pid_stat(5), field 22); "" if there is none.
+
+    It distinguishes a process from a later one with the same number.
+    """
     _, _, after_program = _read_proc(f"{pid}/stat").rpartition(")")  # a program's name may have spaces
     fields = after_program.split()
     return fields[_START_TIME] if len(fields) > _START_TIME else ""
 
 
 def _read_proc(name: str) -> str:
-    """Return the content of a file below ``/proc``, or an empty text."""
+    """Return the content of a file below ``/proc``; "" if it cannot be read, as that of a process that has ended."""
     try:
         with open(f"/proc/{name}", encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -52,7 +52,10 @@ def open_store(url: str | None = None, key: Key | None = None) -> Store:
 
 
 def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
-    """Return the error for a URL of no store, divided at its ``colon``, or ""; a possible password is not quoted."""
+    """Return the error for a URL of no store, with a suggestion; a URL that may hold a password is not quoted.
+
+    ``scheme`` and ``colon`` are its beginning; ``colon`` is "" for a URL without one, such as a bare path.
+    """
     label = f"{scheme}:..." if url and "@" in url else url or repr(url)
     if url and url.strip(":") == "memory":
         suggestion = "memory:"

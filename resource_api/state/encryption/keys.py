@@ -110,7 +110,10 @@ class PassphraseKey:
         return {"kind": "passphrase", "salt": salt.hex(), **_SCRYPT, "wrapped": wrapped}
 
     def unwrap(self, wrapped: Mapping[str, Any]) -> bytes:
-        """Decrypt a data key with the stored parameters of scrypt. Raise ``ValueError`` for a cost that is too high."""
+        """Decrypt a data key with the stored parameters of scrypt.
+
+        Raise ``ValueError`` for a cost that is too high: altered parameters must not keep a machine busy.
+        """
         text = _wrapped_by("passphrase", wrapped)
         cost = {name: wrapped.get(name) for name in _SCRYPT}
         if any(type(value) is not int or not 0 < value <= _MAX_SCRYPT[name] for name, value in cost.items()):
@@ -164,7 +167,10 @@ def create_key_file(path: str) -> None:
 
 
 def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:
-    """Return the encrypted text in an answer of ``wrap``. Raises ``UsageError`` when a key of another kind gave it."""
+    """Return the encrypted data key in ``wrapped``, a result of ``wrap`` by a key of this ``kind``, such as ``age``.
+
+    Raises ``UsageError`` when a key of another kind encrypted it.
+    """
     if wrapped.get("kind") != kind:
         raise UsageError(f"it was encrypted with another kind of key, {wrapped.get('kind')}:...")
     text: str = wrapped["wrapped"]
@@ -198,7 +204,10 @@ class Cipher:
         return b64encode(nonce + self._cipher.encrypt(nonce, clear, bound)).decode("ascii")
 
     def decrypt(self, text: str, bound: bytes) -> bytes:
-        """Return bytes that were encrypted with this key and ``bound`` data. Raises ``ValueError`` for others."""
+        """Return the clear bytes of a ``text`` by ``encrypt``.
+
+        Raises ``ValueError`` if it was encrypted with another key, or with other ``bound`` data, such as its place.
+        """
         data = b64decode(text, validate=True)
         try:
             return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound)

@@ -39,7 +39,10 @@ class DataKey:
     """The random key that encrypts one stack, document or plan; ``wrapped``: its form encrypted by the user's key."""
 
     def __init__(self, data_key: bytes, wrapped: Mapping[str, object], subject: str) -> None:
-        """Take the data key and its stored form, ``wrapped`` by the user's key; ``subject`` begins error messages."""
+        """Derive a key for values and one for rows; ``wrapped``: the data key as stored, encrypted by the user's key.
+
+        ``subject`` begins error messages.
+        """
         self.wrapped = wrapped
         self._subject = subject
         self._cipher = Cipher(derive_key(data_key, "values"))
@@ -78,7 +81,7 @@ class DataKey:
             raise StateError(f"{self._subject} was altered without its key") from error
 
     def authenticate(self, table: str, row: Row) -> int:
-        """Return the 128-bit authentication code of a row: without the key none can be computed for another row."""
+        """Return the 128-bit authentication code of a row, to detect a change of the row by anyone without the key."""
         row_id, body, _ = row
         digest = blake2b(b"%s %d " % (table.encode(), row_id) + body, key=self._row_key, digest_size=16)
         return int.from_bytes(digest.digest(), "big")
@@ -92,7 +95,10 @@ class DataKey:
         return _change_state(state, self._bind_secret)._replace(encrypted=True)
 
     def _encrypt_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
-        """Return a secret as ciphertext bound to its place; itself if it is that already, or a digest alone."""
+        """Return a secret as ciphertext bound to its place, so that a copy of it elsewhere cannot be decrypted.
+
+        A secret that is encrypted so already, or of which only a digest is known, is returned as it is.
+        """
         secret = sealed.secret
         if secret is None or (
             isinstance(secret, EncryptedSecret) and secret.place == path and secret.unlock == self.decrypt
@@ -101,7 +107,7 @@ class DataKey:
         return Sealed(sealed.digest, EncryptedSecret(self.encrypt(reveal(secret.reveal()), path), path, self.decrypt))
 
     def _bind_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
-        """Return an encrypted secret that can decrypt itself at its place."""
+        """Return an encrypted secret that was read with the way to decrypt it: this data key and its place."""
         if not isinstance(sealed.secret, EncryptedSecret):
             return sealed
         return Sealed(sealed.digest, EncryptedSecret(sealed.secret.text, path, self.decrypt))
@@ -113,7 +119,10 @@ def remove_secrets(state: StackState) -> StackState:
 
 
 def _change_state(state: StackState, change: _Change) -> StackState:
-    """Return a state with each sealed secret of its records and outputs replaced; an output's place has the stack."""
+    """Return a state with each sealed secret of its records and outputs replaced by ``change``.
+
+    ``change`` gets the secret and its place, which is unique among all stacks: an output's has the stack's name.
+    """
     name = StackName.of(state)
     records = {key: _change_record(name, record, change) for key, record in state.records.items()}
     outputs = map_sealed(state.outputs, lambda sealed, path: change(sealed, ("output", *name, *path)))
@@ -121,7 +130,7 @@ def _change_state(state: StackState, change: _Change) -> StackState:
 
 
 def _change_record(name: StackName, record: Record, change: _Change) -> Record:
-    """Return a record with each sealed secret replaced; its place begins with the URN and key of the record."""
+    """Return a record with each sealed secret replaced by ``change``; a place begins with the record's URN and key."""
     prefix = (str(make_urn(name.stack, name.project, record.parent, Reference(record.type, record.title))), *record.key)
     values = {field: value for field in _VALUES if (value := getattr(record, field)) and not _is_plain(value)}
     return record._replace(**map_sealed(values, lambda sealed, path: change(sealed, (*prefix, *path))))

@@ -167,7 +167,10 @@ class ServerConnection:
         self._connection = self._closing = None
 
     def abort(self) -> None:
-        """End the connection while another thread waits for an answer, which gets an error."""
+        """End the connection while another thread waits for an answer; that thread gets an error.
+
+        For a server that hangs: the other thread would wait without end.
+        """
         with suppress(psycopg.Error, OSError):
             if self._connection is not None:
                 with socket.socket(fileno=os.dup(self._connection.fileno())) as connected:
@@ -216,13 +219,19 @@ class ServerConnection:
         return self._connection
 
     def has_tables(self) -> bool:
-        """Return whether the tables exist, asked until they do. Raise ``StateError`` for another format."""
+        """Return whether the tables exist; once they do, the server is not asked again on this connection.
+
+        Raise ``StateError`` for tables of another format.
+        """
         if not self._has_tables:
             self._has_tables = _tables_exist(self._opened(), self.url)
         return self._has_tables
 
     def wait_for(self, channel: str, payload: str, seconds: float) -> None:
-        """Wait until ``payload`` is notified on a channel, at most ``seconds``; behind a pooler always so long."""
+        """Wait at most ``seconds`` until ``payload`` is notified on a channel, as when another run releases a lease.
+
+        Behind a pooler, where no notification arrives, it waits the whole time.
+        """
 
         def wait(connection: Connection) -> bool:
             """Wait for a notification; return False at once behind a pooler, which shares sessions."""
@@ -247,7 +256,7 @@ class ServerConnection:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn errors into ``StateError``; a lost connection is closed, and its error is one that ``run`` retries."""
+        """Turn errors into ``StateError``; close a lost connection and raise the error after which ``run`` retries."""
         try:
             yield
         except errors.InsufficientPrivilege as error:
@@ -295,7 +304,7 @@ def _message(error: psycopg.Error) -> str:
 
 
 def _close(connection: Connection, pid: int) -> None:
-    """Close a connection, unless this is a fork of process ``pid``, which opened it: that would end its session."""
+    """Close a connection that process ``pid`` opened; a forked child leaves it, because it would end that session."""
     if os.getpid() == pid:
         with suppress(psycopg.Error):
             connection.close()
@@ -421,7 +430,10 @@ class CollectedRows:
         self.ranges[table] = low, high
 
     def statement(self) -> tuple[str, dict[str, object]]:
-        """Return the CTEs that write if ``mine``, the part with the lease, has a row; and their parameters."""
+        """Return the parts of a statement (CTEs) that delete and insert the rows, and their parameters.
+
+        They follow its part ``mine``, which yields no row if the lease of the stack is lost: then they do nothing.
+        """
         parts: list[str] = []
         values: dict[str, object] = {}
         for table, ids in self._deleted.items():
@@ -449,6 +461,7 @@ def to_json(value: object) -> str:
 def _storable(part: object) -> object:
     """Return a key or a scalar without the characters that the server cannot store."""
     if isinstance(part, str):
+        # In UTF-16 two halves of a pair become their character, and a half alone is replaced.
         return part.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return part
 

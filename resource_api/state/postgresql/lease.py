@@ -104,7 +104,10 @@ class LeaseHolder(NamedTuple):
 
 
 def _machine() -> str:
-    """Return the boot id and the namespace of process ids, or "" if unknown: a container has other processes."""
+    """Return the boot id and the namespace of process ids, in which a holder's process number is valid; or "".
+
+    A container has processes of its own with the same numbers.
+    """
     try:
         return f"{boot_id()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:

@@ -184,7 +184,10 @@ class LeasedSession:
     def _write_rows(
         self, name: StackName, state: StackState, rows: CollectedRows, moves: Sequence[_Statement] = ()
     ) -> None:
-        """Write the changed rows of a stack in one statement, after deletions and moves."""
+        """Write the changed rows of a stack in one statement.
+
+        Before it, in the same transaction, the deleted ranges of rows and the ``moves`` of a renaming are executed.
+        """
         _, body, checksum = rows.header
         parts, values = rows.statement()
         values |= {"body": body, "checksum": checksum, "lineage": state.lineage, "serial": state.serial}
@@ -225,7 +228,10 @@ class LeasedSession:
         statement: tuple[str, Mapping[str, object]],
         preceding: Sequence[_Statement],
     ) -> bool:
-        """Execute the statements unless the lease is lost or an earlier attempt succeeded; return whether it did."""
+        """Execute the statements and return True, or return False without an effect.
+
+        There is none if the lease is lost, or if an earlier attempt succeeded of which only the answer was lost.
+        """
         if not preceding:
             return connection.execute(*statement).fetchone() == (1,)
         with connection.transaction():
@@ -288,7 +294,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         self._seconds = leases.SECONDS if lease_seconds is None else lease_seconds
 
     def load(self, name: StackName) -> StackState:
-        """Return the state of a stack."""
+        """Return the state of a stack: the session's one while its lease is held, otherwise as it is read now."""
         with self._guard:
             if self._session is not None and self._session.holds(name):
                 return self._stack(self._session, name).state
@@ -346,7 +352,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
-        """Turn damage that 'state recover' would repair in other stores into the error of this one."""
+        """Turn damage of rows into this store's error: 'state recover', its usual advice, needs generations."""
         try:
             yield
         except StateDamaged as error:
@@ -356,7 +362,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Return the rows of a stack, or None where nothing is recorded of it."""
 
         def read(connection: Connection) -> StackRows | None:
-            """Return the rows of a stack in one snapshot, or None if it has none."""
+            """Return the rows of a stack in one snapshot, or None if it has none; verify that they are its own."""
             rows = FetchedRows.fetch(connection, self._server.url, name)
             for header in stack_rows.headers(rows).values():
                 if header.name != name:
@@ -389,14 +395,17 @@ class PostgresqlStore(RowStore[LeasedSession]):
         acquire(name, timeout)  # without the guard: leases are renewed during a wait
 
     def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
-        """Record a finished run."""
+        """Record a finished run; its document can be saved beside it then by ``save_run``."""
         codec.check_encodable(run)
         with self._writing() as session:
             session.write(name, databases.ADD_RUN, {"run": run.get("run"), "entry": databases.to_json(run)})
             session.finished[str(run.get("run"))] = name
 
     def save_run(self, run: str, content: bytes) -> None:
-        """Save the document of a run beside its entry in the history; without one from this session it is not kept."""
+        """Save the document of a run beside its entry in the history.
+
+        It is not kept if this session has not recorded the run by ``finish_run``, or if it is too large.
+        """
         with _as_system_error(), self._writing() as session:
             if run in session.finished and len(content) <= databases.LARGEST_REPORT:
                 report = databases.to_json(json.loads(content))
@@ -415,7 +424,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
             return self._encrypt(session, name, stack, key)
 
     def _recorded(self, session: LeasedSession, *names: StackName) -> Container[StackName]:
-        """Return every stack of which anything is recorded; ``names`` are claimed first, as others may write them."""
+        """Return every stack of which anything is recorded. ``names`` are claimed first: no other run changes them."""
         for name in names:
             session.number(name)  # which claims it
         return self._names(f"SELECT project, stack FROM {SCHEMA}.stack WHERE body IS NOT NULL")

@@ -135,7 +135,7 @@ class Database:
             raise damage(self.path, str(result).splitlines()[-1])
 
     def copy(self, target: str) -> None:
-        """Copy the committed content durably to a new private file at ``target``."""
+        """Copy the committed content durably to a new private file at ``target``, for a generation or from one."""
         remove(target)
         with state_errors(target):
             os.close(private_files.create(target))
@@ -205,7 +205,10 @@ def create(path: str) -> None:
 
 
 def check_not_newer(path: str) -> None:
-    """Raise ``StateError`` for a database of a newer format, before anything is written; ignore any other fault."""
+    """Raise ``StateError`` for a database of a newer format, before anything is written beside it.
+
+    Any other fault is ignored: opening the database reports it, or ``recover`` repairs it.
+    """
     try:
         Database(path, immutable=True).close()
     except NewerFormatError:
@@ -240,7 +243,10 @@ def check_permissions(path: str) -> None:
 
 
 def _permission_problem(location: str, path: str, status: os.stat_result) -> str:
-    """Return why the database at ``path`` cannot be at a ``location``, it or its directory, with the remedy, or ""."""
+    """Return the problem with the permissions of a ``location``, with its remedy, or "".
+
+    ``location`` is the ``path`` of the database, or its directory.
+    """
     is_directory, others_write = location != path, status.st_mode & OTHERS_WRITE
     if not is_directory and not stat.S_ISREG(status.st_mode):
         return f"is not a regular file; state cannot be stored there; {_ELSEWHERE}"

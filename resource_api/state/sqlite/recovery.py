@@ -131,6 +131,7 @@ def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]
         if intact := _verify(generation, find_data_key, immutable=True):
             text = f"intact, {intact}"
         else:
+            # Without the key of an encrypted stack at least the checksums can be verified.
             text = _NOT_OPENED if _verify(generation, lambda _: None, immutable=True) else "damaged"
         yield f"{generation}: {text}"
 
@@ -143,8 +144,8 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     """
     candidates = list(_intact(path, find_data_key))
     if not candidates:
-        msg = f"{damage}; no intact generation is left. To start again with an empty state, run: {_moves_aside(path)}"
-        raise StateError(msg)
+        commands = _commands_to_move_aside(path)
+        raise StateError(f"{damage}; no intact generation is left. To start again with an empty state, run: {commands}")
     # Of two copies of one database, the newer one has the greater sum of serials.
     best = max(candidates, key=lambda candidate: sum(state.serial for state in candidate.states.values()))
     before = None
@@ -159,7 +160,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     return [damage, *actions, *_losses(before, best), _REFRESH]
 
 
-def _moves_aside(path: str) -> str:
+def _commands_to_move_aside(path: str) -> str:
     """Return the shell commands that move every file of a database aside, so that its state begins empty."""
     from shlex import quote  # which every run with a state would load
 

@@ -52,7 +52,7 @@ def remove_stack(database: Database, name: StackName) -> None:
 
 
 def _runs_by_row_id(database: Database, name: StackName) -> dict[int, Mapping[str, object]]:
-    """Return the finished runs of a stack by row id."""
+    """Return the finished runs of a stack by row id, to rename or remove them with the stack."""
     rows = database.read("run")
     runs = zip(rows, decode_rows(rows), strict=True)
     return {row_id: run for (row_id, _, _), run in runs if (run["project"], run["stack"]) == name}

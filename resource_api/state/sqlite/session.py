@@ -170,10 +170,12 @@ class WriteSession:
             raise
 
     def stop_expecting(self, name: StackName, *, unless_lineage: str = "") -> None:
-        """Remove a stack from the marker before its rows are deleted or replaced; not if it has ``unless_lineage``.
+        """Remove a stack from the marker before its rows are deleted or replaced.
 
-        After a kill in between, a marker that still has it would make it look lost.
+        After a kill in between, a marker that still has it would make it look lost. A stack that keeps its lineage,
+        ``unless_lineage``, stays in the marker.
         """
+        # A stack that is not in the marker counts as one that stays.
         former, _ = self._versions.get(name, (unless_lineage, 0))
         if former != unless_lineage:
             del self._versions[name]
