@@ -41,8 +41,8 @@ def find(name: str) -> tuple[str, bool]:
     full = full.replace("ansible.legacy.", "ansible.builtin.")
     path = context.plugin_resolved_path or ""
     has_action = loader.action_loader.find_plugin_with_context(full, collection_list=collections).resolved
-    alone = full in MODULE_ALONE or not has_action
-    return full, alone and path.endswith(".py") and "ansible.module_utils" in text(path)
+    needs_action = has_action and full not in MODULE_ALONE
+    return full, not needs_action and path.endswith(".py") and "ansible.module_utils" in text(path)
 
 
 def text(path: str) -> str:
@@ -188,7 +188,7 @@ def await_end(child: int) -> None:
 
 def main() -> None:
     """Answer the requests on standard input until it ends."""
-    # Killed with its parent, as it was started, this process could not end the module that runs.
+    # It was started so that the kernel kills it with its parent: then nobody would end the module that runs.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
     answers = os.dup(1)
     os.dup2(2, 1)  # prints of Ansible are no answers

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 
 def closure(links: Iterable[tuple[str, str]]) -> Mapping[str, Collection[str]]:
-    """Return the direct and indirect consequences of each name; ``links`` are pairs of a cause and a consequence."""
+    """Return the direct and indirect consequences of each name, for a package whose change alters others too.
+
+    ``links`` are pairs of a cause and a direct consequence.
+    """
     following: dict[str, set[str]] = {}
     for name, consequence in links:
         following.setdefault(name, set()).add(consequence)

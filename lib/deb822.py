@@ -133,7 +133,10 @@ def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
 
 
 def _continuation(line: str, field: Field) -> str | None:
-    """Return the text that a line adds to the field above, or None for a new field; a dot is an empty line."""
+    """Return the text that a line adds to the field above, or None for a new field; a dot alone is an empty line.
+
+    A continuation is indented, or, as apt writes explanations, a further field ``Explanation``.
+    """
     name, _, text = line.partition(":")
     if line[0] in " \t":
         text = line

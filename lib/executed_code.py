@@ -100,7 +100,7 @@ def _of_command(argv: Sequence[str], cwd: str, depth: int) -> Iterator[Executed]
         yield from _of_interpreter(arguments, cwd)
     elif BUILDERS.fullmatch(program):
         yield from _tree(cwd)
-        for path in _named(arguments, cwd):
+        for path in _existing_files(arguments, cwd):
             yield from _tree(path if os.path.isdir(path) else os.path.dirname(path))  # noqa: PTH112, PTH120 - text in, text out
 
 
@@ -111,7 +111,7 @@ def _is_option(word: str) -> bool:
 
 def _of_interpreter(arguments: Sequence[str], cwd: str) -> Iterator[Executed]:
     """Yield the script of an interpreter, and the tree around it, from which it may load more."""
-    script = next(_named(arguments, cwd), None)
+    script = next(_existing_files(arguments, cwd), None)
     if script is None or os.path.isdir(script):  # noqa: PTH112 - text in, text out
         yield from _tree(cwd)
     else:
@@ -126,20 +126,20 @@ def _of_shell(arguments: Sequence[str], cwd: str, depth: int) -> Iterator[Execut
         if word.startswith("-") and word.endswith("c"):
             yield from _of_text(following, cwd, depth)
             return
-    yield from [Executed(path) for path in _named(arguments, cwd)][:1]
+    yield from [Executed(path) for path in _existing_files(arguments, cwd)][:1]
 
 
 def _of_text(script: str, cwd: str, depth: int) -> Iterator[Executed]:
-    """Yield the code that the commands in a text execute for a shell, in the directory of the last ``cd``."""
+    """Yield the code that the commands of a script execute; a ``cd`` changes the directory for those after it."""
     for words in _commands(script):
         directory = os.path.normpath(os.path.join(cwd, words[-1]))  # noqa: PTH118 - text in, text out
         if words[0] == "cd" and os.path.isdir(directory):  # noqa: PTH112 - text in, text out
             cwd = directory
         elif words[0] in {".", "source"}:
-            yield from map(Executed, _named(words[1:2], cwd))
+            yield from map(Executed, _existing_files(words[1:2], cwd))
         else:
             if "/" in words[0]:
-                yield from map(Executed, _named(words[:1], cwd))
+                yield from map(Executed, _existing_files(words[:1], cwd))
             yield from _of_command(words, cwd, depth + 1)
 
 
@@ -164,8 +164,8 @@ def _commands(script: str) -> Iterator[list[str]]:
         return
 
 
-def _named(words: Iterable[str], cwd: str) -> Iterator[str]:
-    """Yield the existing files in arguments, relative to ``cwd``, also in ``--file=PATH`` and ``-CPATH``."""
+def _existing_files(words: Iterable[str], cwd: str) -> Iterator[str]:
+    """Yield the arguments that are existing files, relative to ``cwd``, also in ``--file=PATH`` and ``-CPATH``."""
     for word in words:
         if not ASSIGNMENT.fullmatch(word):
             option = word.partition("=")[2] or word[2:] if word[:1] == "-" else word

@@ -38,7 +38,10 @@ def at(path: str, error: OSError | ResourceError) -> str:
 
 @contextmanager
 def described(path: str = "") -> Iterator[None]:
-    """Raise ``ResourceError`` for an ``OSError``, with its path unless that is ``path``, the resource's title."""
+    """Raise ``ResourceError`` for an ``OSError`` in the ``with`` block, in words for the user, with the file's path.
+
+    ``path`` is the title of the resource, which the message has anyway: if it is that file, it is not repeated.
+    """
     try:
         yield
     except OSError as error:
@@ -83,7 +86,7 @@ def edit_files(
         file, name = split(identity)
         absent = should.get("ensure") == "absent"
         edits.setdefault(file, {})[name] = None if absent else reveal(should)
-        modes[file] = modes.get(file, 0o644) & (0o644 if absent else new_mode(should))
+        modes[file] = modes.get(file, 0o644) & (0o644 if absent else new_mode(should))  # the bits that all allow
     failures: list[Exception] = []
     for file, states in edits.items():
         try:
@@ -114,11 +117,15 @@ def edit_lines(
     """
     checks = validate_cmd.checkers(changes)
 
+    def split(name: tuple[Any, ...]) -> tuple[str, Any]:
+        """Return the path and the rest of a name: its only part, or a tuple of more."""
+        return name[0], name[1] if len(name) == PAIR else name[1:]
+
     def rewrite(path: str, states: Mapping[Any, Mapping[str, Any] | None], mode: int) -> None:
         change = partial(edit, states=states, **(options(path) if options else {}))
         files.edit_lines(path, change, mode=mode, check=checks.get(path))
 
-    edit_files(changes, lambda name: (name[0], name[1] if len(name) == PAIR else name[1:]), rewrite)
+    edit_files(changes, split, rewrite)
 
 
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:

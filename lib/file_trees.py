@@ -59,7 +59,10 @@ def ignored(patterns: str | Sequence[str] | None) -> Callable[[str], bool]:
 
 @contextmanager
 def opened(fd: int, name: str = ".") -> Iterator[int]:
-    """Yield a directory, opened in another open one; a link is not followed. Raise ``OSError``."""
+    """Yield a directory, opened in another open one; a link in its place is not followed. Raise ``OSError``.
+
+    By open directories a tree is read in which nobody can exchange a directory for a link meanwhile.
+    """
     directory = os.open(name, DIRECTORY, dir_fd=fd)
     try:
         yield directory

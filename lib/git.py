@@ -277,8 +277,9 @@ class WorkingCopy(NamedTuple):
         with access(should, self.user) as (options, variables):
             fetch = (*options, "fetch", "-q", "--force", "--no-recurse-submodules")
             self.run(*fetch, *refspecs, env=variables)
-            # Our ref keeps the commit. It fails for one that no fetched branch or tag contains, which is fetched now.
-            if self.attempt("update-ref", OURS, target.commit):
+            # Our ref keeps the commit. It cannot be set if no fetched branch or tag contains the commit.
+            is_fetched = self.attempt("update-ref", OURS, target.commit) == 0
+            if not is_fetched:
                 self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
 
     def check_out(self, should: Mapping[str, Any], target: Target, *, force: bool) -> None:
@@ -304,7 +305,10 @@ class WorkingCopy(NamedTuple):
                 self.run(*options, "submodule", "-q", "update", "--init", "--recursive", *depth, *forced, env=variables)
 
     def _remove_rest(self, former: str) -> None:
-        """Remove the former commit's files that git left with a warning; not behind a directory that is a link now."""
+        """Remove the files of the ``former`` commit that the new one lacks and git could not remove: it only warns.
+
+        A file in a directory that has become a link is not removed: it is a file elsewhere.
+        """
         removed = self.ask("diff", "--name-only", "-z", "--no-renames", "--diff-filter=D", former, "HEAD").stdout
         top = os.path.realpath(self.path)
         paths = [f"{top}/{name}" for name in removed.split("\0") if name]
@@ -314,9 +318,10 @@ class WorkingCopy(NamedTuple):
 
 
 def _git_directories(path: str) -> Iterator[str]:
-    """Yield ``.git`` of a working copy, and the directories behind it in a submodule or worktree.
+    """Yield the directories with a working copy's settings: ``.git``, and others in a submodule or worktree.
 
-    There ``.git`` is a file with ``gitdir: PATH``; that directory of a worktree has a file ``commondir`` with another.
+    There ``.git`` is a file with ``gitdir: PATH``. For a worktree that path has a file ``commondir``, with the path of
+    the main repository.
     """
     directory = f"{path}/.git"
     yield directory
@@ -334,12 +339,12 @@ def _directory_in(file: str, base: str) -> str:
 
 
 def _changed(records: list[str]) -> Iterator[str]:
-    """Yield the names in the records of ``git status --porcelain=v2 -z``; a renamed one is followed by its old name."""
+    """Yield the names of changed and untracked files, by the records of ``git status --porcelain=v2 -z``."""
     rest = iter(records)
     for record in rest:
         if record[:1] in FIELDS:
             yield record.split(" ", FIELDS[record[:1]])[-1]
         elif record[:2] == "? ":
             yield record[2:]
-        if record[:1] == "2":
+        if record[:1] == "2":  # of a renamed file: the next record is its former name
             next(rest, None)

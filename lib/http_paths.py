@@ -91,7 +91,10 @@ def _own_names(templates: Iterable[str], parents: Collection[str]) -> list[str]:
 
 
 def fill(path: str, values: Mapping[str, str], number: Any, field: str) -> str:
-    """Return a path with its variables' ``values`` and ``number``. Raise ``ResourceError`` if it lacks its ``{id}``."""
+    """Return a path with its variables replaced by their ``values``, and ``{id}`` by ``number``.
+
+    Raise ``ResourceError`` if the object has no such number: the service has not returned its field ``field``.
+    """
     if "{id}" in path and number is None:
         raise ResourceError(f"the service returns no field '{field}' for '{values['name']}', which its path needs")
     return http.expand(path, **values, id=number)

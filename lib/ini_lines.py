@@ -101,10 +101,14 @@ class Syntax(NamedTuple):
         marks, quotes = self.comment
         quote, escaped = "", False
         for number, character in enumerate(value if marks else ""):
-            if escaped or character == "\\":  # before any character, where the program has quotes at all
-                escaped = not escaped and quotes != ""
-            elif quote or character in quotes:
-                quote = "" if character == quote else quote or character
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = quotes != ""  # a program without quotes takes it as it is
+            elif quote:
+                quote = "" if character == quote else quote
+            elif character in quotes:
+                quote = character
             # In a syntax without quotes, a comment begins only behind a blank.
             elif character in marks and (quotes or value[number - 1 : number].isspace()):
                 return len(value[:number].rstrip())
@@ -132,7 +136,7 @@ def syntax(path: str) -> Syntax:
 
 
 def _first(patterns_by_name: Mapping[Name, Sequence[str]], path: str) -> Name | None:
-    """Return the first name one of whose patterns matches a path, or None."""
+    """Return the first name of which a glob pattern matches the path of a file, such as ``*/my.cnf``, or None."""
     return next(
         (name for name, patterns in patterns_by_name.items() if any(fnmatchcase(path, text) for text in patterns)), None
     )
@@ -158,10 +162,12 @@ def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
             lines.append(Line("other"))
             gap, continued = gap or not text.strip(), continued and bool(text.strip())
             continue
-        # Only below a setting, ``continued`` can be true.
-        certain = continued or owner < 0
-        more, doubt = (continued, "") if certain else _is_indented_part(texts[owner], text, kind, gap=gap)
-        if more:
+        # By a backslash it is certainly a part of the value above, and without a setting above of none.
+        if continued or owner < 0:
+            is_part, doubt = continued, ""
+        else:
+            is_part, doubt = _is_indented_part(texts[owner], text, kind, gap=gap)
+        if is_part:
             lines.append(Line("more"))
         elif HEADER.match(text):
             lines.append(Line("header"))
@@ -185,10 +191,13 @@ def _is_indented_part(setting: str, text: str, kind: Dialect, *, gap: bool) -> t
     """
     if kind in {"backslash", "single"} or indentation(text) <= indentation(setting):
         return False, ""
-    if kind == "indented" or (not HEADER.match(text) and (_is_empty(setting) or not (gap or SETTING.match(text)))):
+    if kind == "indented":
         return True, ""
     if HEADER.match(text):
         return False, ""
+    may_be_setting = gap or SETTING.match(text)
+    if _is_empty(setting) or not may_be_setting:
+        return True, ""
     return False, "is indented below it, and may be a part of its value or a setting of its own"
 
 
@@ -197,9 +206,10 @@ def _has_backslash(texts: Sequence[str], number: int, kind: Dialect) -> tuple[bo
     text = texts[number].rstrip()
     if kind in {"indented", "single"} or not BACKSLASH.search(text) or number + 1 == len(texts):
         return False, ""
-    following = texts[number + 1]
-    separate = SETTING.match(following) or HEADER.match(following)
-    if kind == "backslash" or text[:-1] != text[:-1].rstrip() or not separate:
+    following, value = texts[number + 1], text[:-1]
+    is_alone = value != value.rstrip()  # ``a \``, unlike the path ``C:\``
+    may_be_setting = SETTING.match(following) or HEADER.match(following)
+    if kind == "backslash" or is_alone or not may_be_setting:
         return True, ""
     return False, "ends with a backslash, after which the next line may be a part of its value"
 
@@ -232,7 +242,7 @@ def settings(texts: Sequence[str], syntax: Syntax) -> Iterator[tuple[tuple[str, 
     current, name, value = "", "", ""
     for line, text in zip([*classify(texts, syntax.dialect), Line("header")], [*texts, ""], strict=True):
         if line.kind == "more":
-            value = f"{value.removesuffix(chr(92)).strip()} {text.strip()}"  # without the backslash at its end
+            value = f"{value.removesuffix(chr(92)).strip()} {text.strip()}"  # chr(92): the backslash at its end
         elif line.kind != "other":
             if name:
                 yield (current, syntax.setting(name)), syntax.without_comment(value)

@@ -55,10 +55,11 @@ def keep_lines(original: str, before: str, after: str) -> str:
     ``after``.
     """
     old, plain_lines, new = (text.split("\n") for text in (original, before, after))
-    end = "\r" if "\r\n" in original else ""
-    #: Line number in ``before`` → in ``original``; the first ``copied`` lines of that are in the result, or replaced.
+    end = "\r" if "\r\n" in original else ""  # of a line: the library writes none
+    #: Line number in ``before`` → in ``original``.
     positions = _matching_lines(plain_lines, old)
     result: list[str] = []
+    #: The number of the lines of ``original`` that are in the result, or replaced.
     copied = 0
     for tag, start, stop, begin, finish in SequenceMatcher(None, plain_lines, new, autojunk=False).get_opcodes():
         if tag == "equal":
@@ -77,7 +78,10 @@ def keep_lines(original: str, before: str, after: str) -> str:
 
 
 def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
-    """Return line number in ``source`` → in ``target``, of lines that are equal but for white space."""
+    """Return line number in ``source`` → in ``target``, of lines that are equal but for white space.
+
+    So a line of the user's text is found that the library has only formatted in another way.
+    """
     first, second = ([" ".join(line.split()) for line in lines] for lines in (source, target))
     blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
     return {block.a + number: block.b + number for block in blocks for number in range(block.size)}
@@ -127,7 +131,10 @@ def _put(container: Any, key_path: KeyPath, value: Any, convert: Callable[[Any, 
 
 
 def _remove(document: Any, key_path: KeyPath) -> None:
-    """Remove the value at a key path, and then each mapping around it that has become empty."""
+    """Remove the value at a key path, and then each mapping or array around it that has become empty.
+
+    An empty one that is itself an item of an array stays: its removal would move the later items.
+    """
     while key_path:
         *outer, step = key_path
         container = find(document, tuple(outer))

@@ -32,4 +32,6 @@ def place(lines: files.Lines, should: Mapping[str, Any]) -> int:
     if before == "BOF":
         return 0
     matches = find(lines, after or before or "")
-    return matches[-1] + bool(after) if matches else len(lines)
+    if not matches:
+        return len(lines)
+    return matches[-1] + 1 if after else matches[-1]

@@ -146,7 +146,7 @@ class Session:
     """A connection to a server."""
 
     def __init__(self, connection: Connection[Any], context: Context) -> None:
-        """Keep the connection and the provider's ``context``, and recognize the product of the server."""
+        """Recognize the product of the server, whose statements differ; ``context``: that of the provider's call."""
         self.context = context
         self._connection = connection
         #: Whether the server is MariaDB, and not MySQL.
@@ -224,7 +224,7 @@ def split_account(name: str) -> tuple[str, str]:
 
 
 def account(name: str) -> str:
-    """Return an account in SQL: ``'user'@'host'``. Raise ``ResourceError`` if it would be stored as another."""
+    """Return an account in SQL: ``'user'@'host'``. Raise ``ResourceError`` for a name that a server would alter."""
     if not storable(name):
         raise ResourceError(f"no account can have the name '{name}': a server keeps characters of three bytes at most")
     user, host = split_account(name)

@@ -105,7 +105,10 @@ def parse(privileges: Iterable[str]) -> dict[Right, str]:
 
 
 def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str) -> list[str]:
-    """Return rights of ``parse`` in the syntax of SQL, sorted, each with its columns as ``quote`` writes them."""
+    """Return the ``rights``, items of ``parse``, in the syntax of SQL, sorted: ``SELECT (Name, id)``.
+
+    The columns of a right are joined again; ``quote`` writes the name of a column.
+    """
     columns: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for (name, lower_column), column in sorted(rights):
         columns[name, lower_column != ""].append(quote(column))

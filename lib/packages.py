@@ -30,7 +30,11 @@ class PackageProvider(BaseProvider):
     _purged: ClassVar[set[str]] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write ``purged`` as ``absent`` with ``purge``; record these and ``latest`` packages for ``get``."""
+        """Write ``ensure: purged`` as ``absent`` with ``purge``.
+
+        Record the packages to be purged, whose removal is complete only without remaining files, and those declared as
+        ``latest``: for these alone ``get`` asks for newer versions, which takes time.
+        """
         for resource in resources:
             if resource.get("ensure") == "purged" and "purge" in resource:
                 resource.update(ensure="absent", purge=True)
@@ -47,14 +51,18 @@ class PackageProvider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with the installed version: any, the candidate, or a given one; and compare a hold."""
+        """Compare ``ensure`` with the package's status and version, and ``mark`` with its mark, such as a hold.
+
+        ``present`` accepts any version, ``latest`` the newest one available (the candidate), others name a version.
+        """
         if attribute == "mark":
             return bool(is_.get("mark", "none") == should["mark"])
         if attribute != "ensure":
             return None
         ensure, status, version = should["ensure"], is_.get("status"), is_.get("version")
         if ensure == "absent":
-            return status is None or (status in REMOVED and not (should.get("purge") and status == "config-files"))
+            has_files_to_purge = status == "config-files" and should.get("purge")
+            return status is None or (status in REMOVED and not has_files_to_purge)
         if status not in WORKING:
             return False, f"the package is {status}" if status else "the package is not installed"
         expected = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
@@ -107,7 +115,10 @@ class PackageProvider(BaseProvider):
 
 
 def _in_other_spellings(effects: Sequence[SideEffect], names: AbstractSet[str]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield the changes of declared packages under other names: `nginx` and `nginx:amd64` are one package."""
+    """Yield the changes of declared packages under their other names: `nginx` and `nginx:amd64` are one package.
+
+    They are ``asked`` for, so that they do not count as changes beyond the declared one.
+    """
     for effect in effects:
         spellings = (effect.name, *effect.aliases)
         if declared := names & set(spellings):

@@ -112,15 +112,15 @@ class Server:
         A role without the right to read ``table``, such as that of passwords, gets the query ``without`` it.
         """
         condition = "true" if names is None else f"name = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
-        first, second = (
+        script, script_without = (
             f"SELECT coalesce(json_agg(r ORDER BY name), '[]') FROM ({text}) r WHERE {condition};"  # noqa: S608 - quoted by literal
             for text in (query, without)
         )
         if table:
             # Commands of psql: the first one stores the answer in a variable, by which the query is chosen.
             may = f"SELECT has_table_privilege({literal(table)}, 'SELECT') AS may \\gset"
-            first = f"{may}\n\\if :may\n{first}\n\\else\n{second}\n\\endif"
-        rows: list[dict[str, Any]] = json.loads(self.read(first))
+            script = f"{may}\n\\if :may\n{script}\n\\else\n{script_without}\n\\endif"
+        rows: list[dict[str, Any]] = json.loads(self.read(script))
         return rows
 
 

@@ -29,9 +29,12 @@ class MissingModuleError(ResourceError):
 
 @contextmanager
 def needing(module: str, source: str) -> Iterator[None]:
-    """Raise ``MissingModuleError`` if a Python module of the block's imports is missing; ``source``: its package."""
+    """Raise ``MissingModuleError`` if a Python module that the ``with`` block imports is missing.
+
+    ``source`` names its package, or the command that installs it, for the message.
+    """
     try:
-        # Where a module of ours imports it, the import of that one fails otherwise, with another error.
+        # Before the block: a module of ours in it that needs this one would fail with an error of its own.
         import_module(module)
         yield
     except ImportError as error:
@@ -118,6 +121,7 @@ def kept_by_mounts(
     mounted = sorted(files.mount_points()) if any(map(os.path.lexists, paths.values())) else []
     for name, path in paths.items():
         yield from ((name, problem) for problem in locked(path, removed=True))
+        # A link at the end of the path is removed itself: only the directories above it are resolved.
         directory, _, last = path.rpartition("/")
         real = f"{os.path.realpath(directory or '/').rstrip('/')}/{last}"
         for mount in mounted:
@@ -181,7 +185,7 @@ def missing_made_file(attribute: str, path: Any, kind: str) -> Iterator[Problem]
 
 def missing_module(module: str, needs: str) -> Iterator[Problem]:
     """Yield a problem if a Python module is not installed; ``needs``: the resource that installs it."""
-    # To find ``a.b`` imports ``a``, and fails without that.
+    # ``find_spec`` of ``a.b`` imports ``a``, and raises an error if there is none.
     if find_spec(module.partition(".")[0]) is None or find_spec(module) is None:
         yield Problem(None, f"the Python module {module} is not installed", needs=needs, brought_by=BRINGING)
 

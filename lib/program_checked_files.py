@@ -21,7 +21,10 @@ LARGEST = 1024 * 1024
 
 
 def write_texts(resources: list[Resource], format_sections: Callable[[Any], str]) -> list[Resource]:
-    """Return resources with content as text that ends with a line end; ``format_sections`` formats a mapping."""
+    """Return resources with ``content`` in its canonical form, a text that ends with a line end.
+
+    ``format_sections`` writes a content that is declared as a mapping of sections.
+    """
     for resource in resources:
         content = resource.get("content")
         if content is not None:
@@ -61,7 +64,7 @@ def contents(changes: Mapping[str, Change]) -> dict[str, bytes | None]:
 
 
 def complete(changes: Mapping[str, Mapping[str, Any]]) -> dict[str, Change]:
-    """Return the changes that a program can check during the plan: no removals, and no unknown content."""
+    """Return the changes whose content a program can check in the plan: no removals, no content with unknown parts."""
     return {
         name: Change(None, should)
         for name, should in changes.items()
@@ -100,7 +103,7 @@ def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
 
 
 def _describe(path: str, error: OSError) -> str:
-    """Return an error as text; of a link its target, since links are not followed and the user must replace it."""
+    """Return the reason why a file cannot be read. For a link, which is not followed, it names the link's target."""
     if os.path.islink(path):  # noqa: PTH114 - a text
         return f"it is a link to {os.readlink(path)}"  # noqa: PTH115 - as above
     return files.describe_error(error, path)

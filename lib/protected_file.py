@@ -33,7 +33,10 @@ def protection_attributes(mode: str) -> dict[str, Attribute]:
 
 
 def same_owner(attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> bool | None:
-    """Return whether an owner or group declared by number is the present one; None lets the runtime compare."""
+    """Return whether an owner or group declared by number is the present one, which ``get`` returns by name.
+
+    None for any other attribute, and for a declared name: the runtime compares these itself.
+    """
     if attribute not in {"owner", "group"} or (number := files.owner_number(should[attribute])) is None:
         return None
     find = files.user_id if attribute == "owner" else files.group_id
@@ -91,7 +94,7 @@ def write_all(
                     batch.remove(path)
                 else:
                     _write(batch, path, content(path, is_, should), should)
-            # The next one may be made of this one.
+            # At once: the content of the next file may be derived from this one, such as a request from a key.
             for written, failure in batch.flush():
                 context.failed(written, message=files.describe_error(failure, written))
 
@@ -120,7 +123,7 @@ def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
 
 
 def _write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
-    """Write a file with the declared owner, group and mode; if ``content`` is None, change only these."""
+    """Write a file with the declared owner, group and mode. With ``content`` None, only these three are changed."""
     attributes = permissions(should)
     if content is None:
         batch.set_mode_owner(path, **attributes, former_uid=None)

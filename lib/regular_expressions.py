@@ -62,5 +62,6 @@ def _steps(expression: str, longest: int) -> float:
     rest = PLAIN.sub("x", expression)  # without escaped characters and sets, whose ``*`` repeats nothing
     if OF_GROUP.search(rest) or re.search(r"\\[1-9]|\(\?P=", expression):
         return FEW + 1.0
+    # An expression that may match anywhere is tried at each character, which is one more repetition.
     starts = 0 if rest.startswith(("^", "\\A")) and "|" not in rest else 1
     return float(max(longest, 1)) ** max(1, starts + len(REPETITION.findall(rest)))

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def side_effects(paths: Iterable[str]) -> Iterator[tuple[str, SideEffect]]:
-    """Yield (directory, its removal) if it has content: a plan shows this, and conflicts with resources in it."""
+    """Yield (directory, its removal) if the directory has content, for the plan.
+
+    The plan shows that the content is lost, and a conflict if another resource is in the directory.
+    """
     for path in paths:
         with suppress(OSError), os.scandir(path) as entries:
             if not os.path.islink(path) and any(entries):  # noqa: PTH114 - a text

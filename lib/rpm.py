@@ -55,7 +55,10 @@ class RpmProvider(packages.PackageProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterator[tuple[str, str]]:
-        """Yield (change, effect) from a simulation of each change, slow; none if all effects are installations."""
+        """Yield (changed package, affected package), by a simulation of each change alone, which is slow.
+
+        Yield nothing if all effects are installations: then it does not matter which change causes them.
+        """
         if all(effect.action == "install" for effect in effects):
             return
         for name, change in changes.items():

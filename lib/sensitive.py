@@ -47,6 +47,7 @@ def shown_by_mode(mode: Any, secrets: Iterable[str]) -> Iterator[Problem]:
     names = sorted(secrets)
     if not names or not isinstance(mode, str):
         return
+    # A symbolic mode, such as ``o+r``, changes that of a new private file.
     number = int(mode, 8) if mode[0].isdigit() else symbolic_mode.apply(mode, 0o600, directory=False)
     if number & READABLE:
         words = f"{names[0]} is secret" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are secret"

@@ -36,7 +36,7 @@ LAST = 2932896
 def read() -> dict[str, dict[str, Any]]:
     """Return user → the attributes in /etc/shadow, /etc/subuid and /etc/subgid, as far as the caller may read these.
 
-    An attribute without a limit is left out, as it is the same as one that is not there.
+    A limit that is not set is left out, such as the ``expiry`` of an account that never expires.
     """
     users: dict[str, dict[str, Any]] = {}
     for line in _lines("/etc/shadow"):
@@ -120,7 +120,10 @@ def _number(text: str, otherwise: int = 0) -> int:
 
 
 def _text(value: Any) -> str:
-    """Return the field of shadow(5) for an attribute's value: a number of days, empty for no limit."""
+    """Return the field of shadow(5) for an attribute's value: a number of days, or empty for no limit.
+
+    A text is a date or ``absent``, a number below 0 means no limit: the inverse of ``_value``.
+    """
     if isinstance(value, str):
         return "" if value == "absent" else str(_days(value))
     return "" if value < 0 else str(value)

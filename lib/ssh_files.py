@@ -31,15 +31,18 @@ def problems(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def matches(kind: str, key: str) -> bool:
-    """Return whether a key begins with its type's name, compared in Base64; else it is cut off or of another type."""
+    """Return whether a key begins with its type's name; otherwise it is cut off or of another type.
+
+    The name and its length before it are compared in Base64, as the key is written.
+    """
     name = kind.encode("utf-8", "surrogateescape")
     head = len(name).to_bytes(4, "big") + name
-    letters = len(head) * 8 // 6
+    letters = len(head) * 8 // 6  # the last letter may have bits of the next byte too
     return len(key) > letters and key.startswith(b64encode(head)[:letters].decode())
 
 
 def users() -> Collection[str]:
-    """Return all users; of those with the same home, and so the same files of keys, only the first."""
+    """Return all users, for a listing of their files of keys; of users with the same home only the first."""
     homes: dict[str, str] = {}
     for entry in pwd.getpwall():
         homes.setdefault(entry.pw_dir.rstrip("/"), entry.pw_name)

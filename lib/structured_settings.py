@@ -225,8 +225,8 @@ def check_container(container: Any, step: str | int, key_path: KeyPath) -> None:
 def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) -> None:
     """Raise ``ResourceError`` for a new index that leaves a gap in an array, or a removal of any but the last element.
 
-    The next element would take the place of the removed one, and its resource's. ``length`` is that of the array,
-    ``key_path`` ends with the index.
+    The next element would get the index of the removed one, by which another resource may declare it. ``length`` is
+    that of the array, ``key_path`` ends with the index.
     """
     at = format_key_path(key_path)
     if removal and index != length - 1:

@@ -32,7 +32,7 @@ def apply(text: str, mode: int, *, directory: bool) -> int:
 
 def _rights(letters: str, mode: int, *, directory: bool) -> int:
     """Return the bits of the letters after an operator, in all classes: ``r`` is ``0o444``."""
-    if letters in _SHIFTS:
+    if letters in _SHIFTS:  # ``g=u``: the rights of that class, repeated for all three
         return (mode >> _SHIFTS[letters] & 0o7) * 0o111
     executable = directory or mode & 0o111
     rights = 0

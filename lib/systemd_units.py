@@ -189,7 +189,10 @@ class Units:
         return [line for path in filter(None, paths) for line in ["", *files.read_lines(path)]]
 
     def set_ensure(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
-        """Start or stop a unit as declared, unless that is done; return whether it was started."""
+        """Start or stop a unit as declared, unless that is done.
+
+        Return whether it was started: it has read its new files then, and a refresh need not restart it.
+        """
         ensure = should.get("ensure")
         if ensure == "stopped" and (is_running(unit) or unit["ActiveState"] == "activating"):
             self.systemctl("stop", "--", unit_name(name))
@@ -282,11 +285,15 @@ class Units:
         loaded = json.loads(self.systemctl("list-units", "--all", *options)) if self.answers() else []
         units = {entry["unit_file"] for entry in unit_files if entry["state"] != "alias"}
         units |= {entry["unit"] for entry in loaded if entry["load"] not in {"not-found", "error", "bad-setting"}}
+        # ``getty@.service`` is a template; a name cannot begin with a dash, which would be an option of systemctl.
         return sorted(short_name(unit) for unit in units if "@." not in unit and unit[0] != "-")
 
 
 def row(unit: Mapping[str, str]) -> Resource:
-    """Return the attributes of a service's unit; one without a file of its own has no ``enable`` to be changed."""
+    """Return the attributes of a service's unit.
+
+    A unit that a generator or a program has made has no file to be enabled by, and so no ``enable``.
+    """
     loaded = unit["LoadState"] in {"loaded", "masked"}
     attributes: Resource = {
         "ensure": "running" if is_running(unit) else "stopped",

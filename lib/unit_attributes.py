@@ -17,7 +17,11 @@ NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,255}(@[A-Za-z0-9:_\\@-][
 
 
 def packages(should: Mapping[str, Any]) -> list[str]:
-    """Return the possible titles of a unit's package: its name without suffix, and without instance."""
+    """Return the possible titles of a unit's package: its name without suffix, and without instance.
+
+    ``openvpn@home.service`` and its drop-in ``openvpn@home.service.d/limits.conf`` are of ``openvpn@home`` or
+    ``openvpn``.
+    """
     stem = str(should["name"]).partition(".d/")[0]
     for suffix in SUFFIXES:
         stem = stem.removesuffix(f".{suffix}")

@@ -54,7 +54,10 @@ def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> 
 
 
 def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) -> Callable[[str], None]:
-    """Return the check of a new content. Raise ``ResourceError`` where other users could replace the checked file."""
+    """Return the function by which ``batch`` checks the new content of a file before it gets the name ``path``.
+
+    Raise ``ResourceError`` where other users could replace the file between its check and its renaming.
+    """
     if batch.can_others_replace(path):
         msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
         raise ResourceError(msg)

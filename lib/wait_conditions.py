@@ -23,7 +23,7 @@ ATTEMPT, GRACE = 10.0, 0.5
 
 
 def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[Problem]:
-    """Yield the mistakes in declared conditions: there are none, or one lacks another that it needs.
+    """Yield the mistakes in declared conditions: no condition at all, or ``pattern`` without ``path``, for example.
 
     It is the ``validate`` of types with conditions. ``more``: further attributes that count as conditions.
     """

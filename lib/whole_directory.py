@@ -76,6 +76,7 @@ class WholeDirectory(NamedTuple):
 
     def unread(self) -> Iterator[Problem]:
         """Yield a problem if the main file does not include the directory, so that its files have no effect."""
+        # ``@includedir {}``: the statement may have other blanks, and in sudoers its older spelling ``#includedir``.
         before, _, after = self.include.partition("{}")
         words = r"[ \t]+".join(map(re.escape, before.split())).replace("@", "[@#]")
         statement = rf"^[ \t]*{words}[ \t]*{re.escape(self.path)}/*{re.escape(after)}[ \t]*$"
@@ -96,7 +97,7 @@ class WholeDirectory(NamedTuple):
         messages = {name: self._refusal({name: content}) for name, content in contents.items() if content is not None}
         if any(messages.values()):
             yield from ((name, text) for name, text in messages.items() if text)
-        else:
+        else:  # only together are they wrong: the last one gets the errors
             yield list(messages)[-1], message
 
     def _refusal(self, contents: Mapping[str, bytes | None]) -> str:

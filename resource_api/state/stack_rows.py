@@ -127,7 +127,7 @@ class Header(NamedTuple):
     def salt(self, data_key: DataKey | None) -> bytes:
         """Return the salt of the digests of secrets; empty if it is encrypted and there is no ``data_key``.
 
-        Its encryption authenticates the rest of the header. Raise ``StateDamaged`` where that was altered.
+        The encrypted salt is bound to the rest of the header. Raise ``StateDamaged`` if that was altered.
         """
         if data_key is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
@@ -182,7 +182,10 @@ class RowIndex:
         return self.tally == [count, total if self._data_key else total % (1 << _CHECKSUM_BITS), position]
 
     def ids(self, keys: Sequence[Hashable]) -> list[int] | None:
-        """Return the row ids of ``keys`` in their order, or None if these are not exactly the keys of all rows."""
+        """Return the row ids of ``keys`` in their order, or None if these are not exactly the keys of all rows.
+
+        A cache stores them, to read single rows later.
+        """
         if len(keys) != len(self._ids) or not self._ids.keys() >= set(keys):
             return None
         return [self._ids[key] for key in keys]
@@ -208,7 +211,10 @@ class RowIndex:
             database.delete(self._table, ids)
 
     def _weigh(self, rows: Sequence[Row]) -> None:
-        """Add rows to the tally: the weights of rows that were read or will be written replace those of their ids."""
+        """Add rows to the tally; the weight of a row replaces that of the former row with its id.
+
+        The total is an XOR, so that a weight is taken out by adding it again: a write costs nothing for other rows.
+        """
         for row in rows:
             row_id, _, weight = row
             if self._data_key is not None:
@@ -348,7 +354,11 @@ class StackRows:
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
     def _remove_intents(self, database: RowWriter, keys: Iterable[RecordKey]) -> bool:
-        """Remove open intents; return whether there was any. A row is written again, or deleted with its last one."""
+        """Remove open intents; return whether there was any.
+
+        A row holds the intents that were recorded together: it is written again without these, or deleted if it has no
+        other.
+        """
         changed: dict[int, None] = {}  # a set in the order of ``keys``
         for key in keys:
             number = self._batch_of.pop(key, None)
@@ -406,7 +416,10 @@ class DataKeys:
         self._opened: dict[str, DataKey] = {}
 
     def for_use(self, header: Header) -> DataKey | None:
-        """Return the data key of a stack to be used, or None; raise ``UsageError`` for a missing or superfluous key."""
+        """Return the data key of a stack to be used, or None if it is not encrypted.
+
+        Raise ``UsageError`` if the user names no key for an encrypted stack, or a key for one that is not encrypted.
+        """
         if header.sealing is None and self.key is not None:
             raise StateNotEncrypted(*header.name, self.key.url)
         return self.for_rekey(header)
@@ -626,7 +639,10 @@ def unpack_owed(rows: Iterable[Any]) -> dict[RecordKey, Sequence[str]]:
 
 
 def _difference(values: Mapping[str, object], base: Mapping[str, object]) -> list[object]:
-    """Return a mapping of values that are new or other than in ``base``, then the names of ``base`` that are gone."""
+    """Return, as a short form of ``values``, the values that ``base`` lacks or has differently, and then missing names.
+
+    ``{"a": 1, "b": 2}`` based on ``{"a": 1, "c": 3}`` is ``[{"b": 2}, "c"]``.
+    """
     if values is base:
         return [{}]
     more = {

@@ -114,9 +114,10 @@ class StateStore(Protocol):
         """Write a commit; return the state afterwards."""
 
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
-        """Save plain data without secrets under ``label``, which names the manifest's file and its stack.
+        """Save a conclusion under ``label``, which names the manifest's file and its stack.
 
-        ``keys`` are the keys of all records, in any order, to which ``CachedConclusion.state`` refers.
+        ``content``, plain data without secrets, lists the resources that the next run need not plan. ``keys`` are the
+        keys of all records, in any order; ``CachedConclusion.state`` takes positions in them.
         """
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:

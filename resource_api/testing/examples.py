@@ -93,7 +93,10 @@ def _resource_problem(definition: TypeDefinition, fixture: str, resource: object
 
 
 def similar_resources(definition: TypeDefinition, present: Mapping[str, object], count: int = OTHERS) -> list[Resource]:
-    """Return ``count`` copies of ``present`` under similar names, or none if the namevar's data type refuses these."""
+    """Return ``count`` copies of ``present`` under similar names: for laws that need more than the author's example.
+
+    The list is empty if the namevar's data type refuses such names.
+    """
     for namevar in definition.namevars:
         if namevar not in present:
             continue
@@ -104,7 +107,10 @@ def similar_resources(definition: TypeDefinition, present: Mapping[str, object],
 
 
 def _names(datatype: DataType, name: object, count: int) -> list[object]:
-    """Return up to ``count`` names of each form that resemble ``name`` and are valid: for resources beside it."""
+    """Return names that resemble ``name`` and are valid: ``app-2.conf``, ``app2.conf``, ``2app.conf`` for ``app.conf``.
+
+    There are up to ``count`` of each form: for a number, of the only form, the numbers after it.
+    """
     near: list[object] = []
     if isinstance(name, str):
         numbers = range(2, count + 2)
@@ -118,7 +124,7 @@ def _names(datatype: DataType, name: object, count: int) -> list[object]:
 
 
 def _split_suffix(name: str) -> tuple[str, str]:
-    """Return the parts of a name before and from the first dot in its last component, a domain or a file's suffix.
+    """Return a name as two parts, ``a`` and ``.conf``: the second begins at the first dot of its last component.
 
     Similar names have a number between the two, so that ``a.conf`` and ``a-2.conf`` are of one kind.
     """
@@ -137,11 +143,15 @@ def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, obj
     """Return the texts in ``resource`` that are secret by data type, to search for them in all output."""
     concealed = [attributes[name].datatype.conceal(value) for name, value in resource.items() if name in attributes]
     secrets = [part for _, part in leaves(concealed) if isinstance(part, Sensitive)]
+    # The leaves of a secret are searched, not its own text, ``<sensitive>``; a boolean's text is everywhere.
     return {str(part) for _, part in leaves(secrets) if part is not None and not isinstance(part, (bool, Sensitive))}
 
 
 def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[str, object]]) -> Values:
-    """Return a hypothesis strategy of valid resources: the namevars, and any other attributes, of their data types."""
+    """Return a hypothesis strategy of valid resources, to find one for which ``canonicalize`` breaks a law.
+
+    They have the namevars and any other attributes, with values of their data types, or are among the ``examples``.
+    """
     attributes = {
         name: _attribute(attribute.datatype, [example[name] for example in examples if example.get(name) is not None])
         for name, attribute in definition.attributes.items()
@@ -161,7 +171,10 @@ def _attribute(datatype: DataType, examples: Sequence[object]) -> Values:
 
 
 def respelled_resources(definition: TypeDefinition, example: Mapping[str, object]) -> list[Resource]:
-    """Return copies of the example, each with one value spelled differently but accepted by its data type."""
+    """Return copies of the example, each with one value spelled differently but accepted by its data type.
+
+    With such resources ``canonicalize`` is most likely to break a law.
+    """
     return [
         {**example, name: Sensitive(spelling) if isinstance(value, Sensitive) else spelling}
         for name, value in example.items()
@@ -174,6 +187,7 @@ def _spellings(value: object) -> list[object]:
     """Return other spellings of a value, such as in upper case, that a provider may or may not take for the same."""
     if isinstance(value, str):
         return [value.upper(), value.lower(), f" {value} ", f"{value}/", f"{value}\n", f"0{value}", " ", ""]
+    # Of a list: another order, its items twice, none.
     return [value[::-1], value * 2, []] if isinstance(value, list) else []
 
 

@@ -87,7 +87,7 @@ class Harness:
         self.examples = examples
         self.lines: list[str] = []
         self.log = ForwardedLog("debug", lambda event: self.lines.append(line(event)))
-        # A secret that only the mask hides is a leak too.
+        # A secret in the log that only the mask of the runtime would hide is a leak too.
         self.log.mask = _Unmasked()
         self.runtime = self.new_runtime(registry)
         #: Name → the resource that a law declared, and the row before its first change, or None.
@@ -216,7 +216,7 @@ class Harness:
         return self._providers().instance(self.definition.name)
 
     def _providers(self) -> ProviderPool:
-        """Return the providers of a new transaction, configured and chosen by the examples."""
+        """Return the providers of a new transaction, with the implementation and configuration of this test."""
         providers, name = self._new_pool(), self.definition.name
         providers.select_implementations({name: self.implementation})
         providers.configure(name, provider_config.validate_config(providers.functions(name), self.examples.config)[0])
@@ -252,7 +252,7 @@ class Harness:
             return None
 
     def settled_listing(self, names: Collection[Name]) -> list[Resource] | None:
-        """Return the rows of all resources, None if they cannot be listed, once ``names`` are among them.
+        """Wait until ``names`` are among all listed resources, and return the rows of these; None if none are listed.
 
         Services may show changes late: wait up to the ``settle`` seconds of the type.
         """
@@ -288,7 +288,10 @@ class Harness:
         return Context(self.definition, self.runtime.run, reading=reading)
 
     def many(self, count: int | None = None) -> list[Resource]:
-        """Return the example and similar resources, ``count`` in all; by default enough for pages of a service."""
+        """Return the example and similar resources, ``count`` in all; by default enough for more than one page.
+
+        For the law that ``get`` reads all pages of a service. If the type refuses similar names, return the examples.
+        """
         if count is None:
             count = self.examples.listing_size
         if count is None:
@@ -323,7 +326,10 @@ class Harness:
         return sorted(((self.definition.name_of(row), without(reveal(row), volatile)) for row in rows), key=repr)
 
     def listed(self, resource: Mapping[str, object]) -> bool:
-        """Return whether ``get`` without names must return a resource: it is at the defaults of the namevars."""
+        """Return whether ``get`` without names must return a resource.
+
+        It lists only resources that have the default of each namevar with one, such as the default file of a setting.
+        """
         [entry] = self.entries(resource)
         attributes = self.definition.attributes
         defaults = [name for name in self.definition.namevars if attributes[name].has_default]
@@ -345,7 +351,10 @@ class Harness:
         return context
 
     def due(self, snapshot: Snapshot | None = None) -> Due:
-        """Return whether the example, of an imperative type, is due; in a new transaction, or that of ``snapshot``."""
+        """Return the provider's answer whether the example, of an imperative type, is due.
+
+        ``snapshot``: the transaction in which it is asked; by default a new one.
+        """
         [entry] = self.entries(self.examples.present)
         answer = (snapshot or self.snapshot()).due(entry, entry.should)
         assert not answer.failure, f"the resource would fail before it runs: {answer.failure}"
@@ -405,9 +414,8 @@ class Harness:
         if self.definition.ensurable:
             return {**declared, "ensure": "absent"}
         changed = {*resource, *(self.examples.updated or {})}
-        return declared | {
-            name: value for name, value in (row or {}).items() if name in changed and kinds[name] is None
-        }
+        properties = {name: value for name, value in (row or {}).items() if kinds[name] is None}
+        return declared | {name: value for name, value in properties.items() if name in changed}
 
     def _reference(self, resource: Mapping[str, object]) -> Reference:
         """Return the reference of a resource, whose title is its declared names."""
@@ -458,7 +466,7 @@ class Failures(dict[str, str]):
     """Reasons by reference; as text the first three, each as the user reads it, and the number of the rest."""
 
     def __str__(self) -> str:
-        """Return the text."""
+        """Return the first failures and the number of the rest: many would hide the message of the law."""
         more = [f"and {len(self) - SHOWN_FAILURES} more"] if len(self) > SHOWN_FAILURES else []
         first = list(self.items())[:SHOWN_FAILURES]
         return "; ".join([*(f"{reference}: {reason}" for reference, reason in first), *more])
@@ -504,7 +512,7 @@ class RecordingContext(Context):
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Return a logging context that records its exception for the law; the arguments are those of ``Context``."""
+        """Return the logging context of a section, which records its exception; arguments as for ``Context``."""
         return _RecordingSection(self, self.outcomes.names(titles), message, status, change).opened()
 
 
@@ -519,7 +527,7 @@ class _RecordingSection(LoggingContext):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if error is not None and error not in self._raised:
+        if error is not None and error not in self._raised:  # an inner section may have recorded it
             self._raised.append(error)
         return super().__exit__(kind, error, trace)
 
@@ -580,7 +588,7 @@ _hook_installed: Final[list[bool]] = []
 def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
     """Yield a list of the audit events of this thread, such as ``open``: the accesses of a provider, as text.
 
-    ``refuse``: raise ``OSError`` (``EIO``) for each event that reads or starts a program.
+    ``refuse``: raise ``OSError`` (``EIO``) for each of them, as a broken disk would.
     """
     if not _hook_installed:
         _hook_installed.append(True)

@@ -37,12 +37,16 @@ class Conversation(AbstractContextManager["Conversation"]):
     """A running program, and the frames that are exchanged with it."""
 
     def __init__(self, command: Sequence[str], instance: str) -> None:
-        """Start the tested program; ``instance``: the type for it to serve."""
+        """Start the tested program; ``instance``: the name of the type whose provider it serves."""
         self._instance = instance
         self._decoder = Decoder(lambda _line: None)
         self._frames: deque[Frame] = deque()
-        #: Bytes of the present line, the number of calls, and the time at which the present answer is late.
-        self._line, self._calls, self._until = 0, 0, 0.0
+        #: Bytes of the present line.
+        self._line = 0
+        #: The number of calls so far: each has its number as ``id``.
+        self._calls = 0
+        #: The time at which the present answer is late, in seconds of ``time.monotonic``.
+        self._until = 0.0
         #: Bytes of the longest line so far.
         self.longest_line = 0
         source, self._requests = os.pipe2(os.O_CLOEXEC)
@@ -98,7 +102,7 @@ class Conversation(AbstractContextManager["Conversation"]):
         return answer
 
     def end(self, *, hang_up: bool = False) -> int:
-        """Wait until the program ends, after closing its standard input if ``hang_up``; return its exit code."""
+        """Wait until the program ends; return its exit code. ``hang_up``: close its standard input before."""
         if hang_up:
             self._hang_up()
         self._until = time.monotonic() + PATIENCE
@@ -179,14 +183,14 @@ class ProtocolConformance:
         assert self._get(conversation, name) is None, f"{name} was deleted, and get still returns it"
 
     def test_it_reads_frames_in_parts_and_writes_bounded_lines(self, conversation: Conversation) -> None:
-        """A frame that is longer than a line is put together; none of its own lines is too long."""
+        """The program puts together a frame that comes in parts, and writes no line above the limit itself."""
         conversation.greet()
         answer = conversation.call("get", *self._names(None), unheard_of="x" * (MAX_LINE + 10))
         assert answer.kind == "done", f"a long frame was not understood: {answer.body.get('text')}"
         assert conversation.longest_line <= MAX_LINE, f"a line of {conversation.longest_line} bytes; send it in parts"
 
     def test_a_failed_call_is_not_the_end(self, conversation: Conversation) -> None:
-        """A method that it does not have is answered by ``raised``, and the next call works."""
+        """The program answers a call of an unknown method by ``raised``, and the next call works."""
         conversation.greet()
         answer = conversation.call("no_such_method")
         assert answer.kind == "raised", "a call that cannot be made must be answered by 'raised'"

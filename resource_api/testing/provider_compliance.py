@@ -104,7 +104,10 @@ def _usable(harness: Harness) -> Sequence[Neighbour]:
 
 
 def _lifecycle(harness: Harness) -> list[object]:
-    """Create, update and delete the example; return the rows of each step without ``read_only`` values."""
+    """Create, update and delete the example; return the rows after each step, to be equal with hostile files.
+
+    ``read_only`` values are left out, because they may vary. The names of the rows that a listing has are added.
+    """
     volatile = harness.definition.names_of_kind("read_only")
     results: list[object] = []
     for stage in harness.stages:
@@ -136,7 +139,8 @@ def _planted(neighbour: Neighbour, form: str) -> Iterator[None]:
         error.add_note(f"with {form} in {hostile} of another user")
         raise
     finally:
-        if not hostile.is_symlink() and hostile.is_dir():  # the kernel may refuse to follow the link of another user
+        # The first question is for links: to ask ``is_dir`` the kernel may refuse to follow the link of another user.
+        if not hostile.is_symlink() and hostile.is_dir():
             shutil.rmtree(hostile)
         else:
             hostile.unlink(missing_ok=True)
@@ -169,7 +173,7 @@ def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
 def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
     """Write a regular file of a hostile user in one ``form``, of ``OTHER_FORMS`` or ``oversized``.
 
-    A program in it would leave a file in ``victim`` if it were executed.
+    The form ``program`` leaves a file in ``victim`` if it is executed, ``records`` is the ``content`` alone.
     """
     if form == "program":
         content = f"#!/bin/sh\ntouch {victim}/executed\n".encode()
@@ -186,7 +190,7 @@ def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
 
 
 def _state(path: Path) -> tuple[object, ...]:
-    """Return the metadata of a file that differ after any change of it: the kernel sets ``ctime`` at each one."""
+    """Return metadata of a file by which any change is noticed: the kernel sets ``ctime`` at each one."""
     status, names = path.lstat(), os.listxattr(path, follow_symlinks=False)
     return (
         *(getattr(status, f"st_{field}") for field in ("ino", "mode", "uid", "gid", "size", "ctime_ns")),

@@ -79,7 +79,7 @@ class NameLaws(FoundationLaws):
         """
         harness.require("ensurable", "readable")
         monkeypatch.chdir(tmp_path)
-        accepted = dict(_accepted(harness))
+        accepted = dict(_resources_with_hostile_names(harness))
         ours = {*accepted, *harness.names(*harness.examples.all)}
         foreign = [row for row in harness.observe() if row[0] not in ours]
         failed = failures(harness.apply(*accepted.values())) if accepted else {}
@@ -98,7 +98,7 @@ class NameLaws(FoundationLaws):
         assert not list(tmp_path.rglob("ra-test-made")), "a command in the name of a resource is executed"
 
 
-def _accepted(harness: Harness) -> Iterator[tuple[Name, Resource]]:
+def _resources_with_hostile_names(harness: Harness) -> Iterator[tuple[Name, Resource]]:
     """Yield resources with hostile names that a manifest may declare, each with its canonical name.
 
     They have only mandatory attributes, and a hostile text in one namevar; names of the examples are left out.
@@ -158,11 +158,14 @@ class _RefusedValues(Mapping[str, Any]):
         return len(self._should)
 
 
-class _Changes(Mapping[Any, Change]):
+class _ChangesWithRefusal(Mapping[Any, Change]):
     """The changes of a call, of which one is refused; a view, as the runtime withdraws changes during the call."""
 
     def __init__(self, changes: Mapping[object, Change], name: Name, readable: Collection[str]) -> None:
-        """Show ``changes`` as they are, but of the resource ``name`` only the attributes in ``readable``."""
+        """Show ``changes`` as they are, except for the resource ``name``, which is refused.
+
+        To read one of its attributes that is not in ``readable`` raises an error.
+        """
         self._changes = changes
         self._name = name
         self._readable = readable
@@ -179,12 +182,16 @@ class _Changes(Mapping[Any, Change]):
 
 
 def _runtime_with_refusal(harness: Harness, name: Name, readable: Collection[str]) -> Runtime:
-    """Return a runtime whose provider fails to change ``name`` when it reads an attribute outside ``readable``."""
+    """Return a runtime in which the change of ``name`` fails, for the law that it does not fail the others of its call.
+
+    It simulates that the system refuses that resource: the provider gets an error when it reads one of its attributes
+    that is not in ``readable``.
+    """
     provider: Any = harness.provider_class
 
     class Refusing(provider):  # type: ignore[misc] # the author's class, known only now
         def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
-            super().set(context, _Changes(changes, name, readable), **extra)
+            super().set(context, _ChangesWithRefusal(changes, name, readable), **extra)
 
     return _runtime_with(harness, harness.definition, Refusing)
 
@@ -195,9 +202,9 @@ class Lag:
     def __init__(self) -> None:
         """Begin without a change: ``get`` shows the present rows."""
         self.created: list[Name] = []
-        #: The time at which the last change is shown, in seconds of ``time.monotonic``.
+        #: The time at which ``get`` begins to show the last change, in seconds of ``time.monotonic``.
         self.visible_at = 0.0
-        #: The rows by name as they were before it, or None for absent ones.
+        #: The rows by name as they were before the last change, or None for absent ones.
         self.before: dict[Name, Resource | None] = {}
 
 
@@ -213,7 +220,10 @@ def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
 
     class Lagging(provider):  # type: ignore[misc] # the author's class, known only now
         def get(self, context: object, names: Collection[Name] | None = None) -> list[Resource]:
-            """Return the rows of before a change until its lag is over, afterwards the present ones, and keep them."""
+            """Return the rows as they were before the last change until its lag is over, afterwards the present ones.
+
+            The present rows are stored, to be shown during the lag of the next change.
+            """
             arguments = [names] if "simple_get_filter" in definition.features else []
             rows = {definition.name_of(row): dict(row) for row in super().get(context, *arguments)}
             if time.monotonic() >= lag.visible_at:
@@ -226,7 +236,7 @@ def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
         def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
             """Change at once; ``get`` does not show it during the call, and for the lag after it."""
             lag.created += [name for name, change in changes.items() if change.is_ is None]
-            lag.visible_at = math.inf
+            lag.visible_at = math.inf  # until the end of the call is known
             super().set(context, changes, **extra)
             lag.visible_at = time.monotonic() + LAG
 
@@ -321,7 +331,7 @@ class SetLaws(FoundationLaws):
         harness.require("ensurable", "readable", "settle", "provider class")
         lag, present = Lag(), harness.examples.present
         runtime = _runtime_with_lag(harness, lag, SETTLE)
-        for stage in (present, present, harness.absent(present)):
+        for stage in (present, present, harness.absent(present)):  # the second run must find the resource
             failed = failures(harness.apply(stage, runtime=runtime))
             assert not failed, f"what is seen after {LAG} s would fail: {failed}{harness.log_text}"
         assert len(lag.created) == 1, f"it would be created twice: {lag.created}"
@@ -355,7 +365,7 @@ class SetLaws(FoundationLaws):
         changed = differences(entry.should, new.should)
         tried = [(changed, _reset_by_update(harness, changed))]
         if tried[0][1] is None:
-            # One value may follow from another, but not every one from each of the others.
+            # The attributes are tried alone: one may follow from another, but not every one from each of the others.
             tried = [([name], _reset_by_update(harness, [name])) for name in changed]
             tried = [(names, reset) for names, reset in tried if reset is not None]
             tried = tried if len(tried) > 1 else []
@@ -389,7 +399,7 @@ class SetLaws(FoundationLaws):
             )
 
     def test_insync_sees_a_difference(self, harness: Harness) -> None:
-        """``insync`` does not regard all values of an attribute as equal: nothing would be changed."""
+        """``insync`` does not regard all values of an attribute as equal; otherwise no run would ever change it."""
         harness.require("readable", "custom_insync")
         present = harness.examples.present
         harness.converge(present)
@@ -472,7 +482,7 @@ class SetLaws(FoundationLaws):
         assert not raised, f"set fails when there is nothing to do: {raised}"
 
     def test_a_change_without_a_difference_succeeds(self, harness: Harness) -> None:
-        """``set`` accepts a resource that is as declared, as one may be that an interrupted run has left partial."""
+        """``set`` accepts a resource that is as declared already: one that an interrupted run has left may be so."""
         harness.require("readable")
         if "plan" in harness.definition.features:
             pytest.skip("its 'set' carries out a plan of the same run")
@@ -570,7 +580,10 @@ def _threads_switching_often() -> Iterator[None]:
 
 
 def _member_changes(harness: Harness) -> dict[str, Resource]:
-    """Return merged attribute → the members that 'updated' changes, of attributes of which it keeps a member."""
+    """Return ``merged`` attribute → the members that 'updated' changes, to declare these alone.
+
+    An attribute of which no member of 'present' stays as it is cannot show that an update keeps it, and is left out.
+    """
     present, updated = harness.examples.present, harness.examples.updated
     assert updated is not None
     changes: dict[str, Resource] = {}
@@ -586,7 +599,8 @@ def _member_changes(harness: Harness) -> dict[str, Resource]:
 def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | None:
     """Return the attributes that an update of the ``changed`` ones resets although they are not declared.
 
-    Those whose change the plan shows do not count. Return None if no attribute could be left out, or not these alone.
+    An attribute whose change the plan shows does not count. Return None if the law cannot be tested with these: no
+    valid manifest declares ``changed`` alone, or nothing of 'present' is left undeclared by it.
     """
     examples, definition = harness.examples, harness.definition
     assert examples.updated is not None

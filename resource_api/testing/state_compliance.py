@@ -76,9 +76,10 @@ records = st.builds(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Write]:
-    """Return a sequence of writes to two stacks that put, drop, owe and pay some of the same few resources.
+    """Return a sequence of writes to two stacks, for a comparison with the model: puts, drops, owed and paid refreshes.
 
-    The writes meet, as in the drop of a resource that owes a refresh, or a write after a drop.
+    They concern the same few resources, so that later writes meet earlier ones, such as the drop of a resource that
+    owes a refresh.
     """
     pool = draw(st.lists(records, min_size=1, max_size=5, unique_by=lambda member: member.key))
     some = st.lists(st.sampled_from([member.key for member in pool]), max_size=3, unique=True)

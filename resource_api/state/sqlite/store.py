@@ -52,7 +52,7 @@ class SqliteStore(RowStore[WriteSession]):
         self._lock = Lock(path)
 
     def load(self, name: StackName) -> StackState:
-        """Return the state of a stack."""
+        """Return the state of a stack: in a run as the run has written it, otherwise as it is read now."""
         with self._guard:
             if self._session is not None:
                 return self._stack(self._session, name).state
@@ -72,7 +72,10 @@ class SqliteStore(RowStore[WriteSession]):
             return run_archive.read_history(opened.database, name) if opened else []
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
-        """Return the conclusion saved under ``label`` if its stack is unchanged and not encrypted, or None."""
+        """Return the conclusion saved under ``label`` if its stack is unchanged and not encrypted, or None.
+
+        It lists the resources that a run need not plan, and loads the records of the others alone, for speed.
+        """
         if self._data_keys.key is not None:
             return None
         with self._guard, self._reading() as opened:
@@ -143,7 +146,7 @@ class SqliteStore(RowStore[WriteSession]):
         """Do nothing: the lock is that of all stacks."""
 
     def overwrite(self, name: StackName, state: StackState) -> None:
-        """Replace the whole state of a stack; the marker gives up another lineage of it before."""
+        """Replace the whole state of a stack; if that changes its lineage, remove the stack from the marker before."""
         with self._writing() as session:
             # First: after a kill between the two, a marker with the former lineage would look like a lost stack.
             session.stop_expecting(name, unless_lineage=state.lineage)
@@ -187,7 +190,10 @@ class SqliteStore(RowStore[WriteSession]):
         return run_archive.saved_runs(self.path)
 
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
-        """Save the conclusion of a run in the cache, under ``label``; it is valid until the stack changes."""
+        """Save in the cache, under ``label``, the resources that the next run need not plan if the stack is unchanged.
+
+        They are in ``content``; ``keys`` are the keys of all records.
+        """
         with self._writing() as session:
             # Of encrypted state nothing is kept outside the database; without a database nothing was recorded.
             if session.opened is not None and self._data_keys.key is None:
@@ -256,7 +262,8 @@ def _save_conclusion(
 ) -> None:
     """Save ``content``, plain data, in the cache under ``label``; it becomes valid when the session ends.
 
-    Nothing is saved unless ``keys`` are the keys of all records, or while an intent is open.
+    Nothing is saved while an intent is open, or if ``keys``, those of the plan's resources, are not the keys of all
+    records: a run with the conclusion would then miss a record.
     """
     header = opened.refreshed().headers.get(stack.name)
     ids = stack.ids(keys)
@@ -286,7 +293,10 @@ def _load_conclusion(opened: OpenState, label: str) -> _SavedConclusion | None:
 
 
 def _load_records(opened: OpenState, entry: _SavedConclusion, positions: Iterable[int]) -> StackState | None:
-    """Return the state with the records at these positions among the saved keys only; None if the stack has changed."""
+    """Return the state with only the records at these positions among the saved keys, which takes less time than all.
+
+    None if the stack has changed since the entry was saved.
+    """
     header = opened.headers.get(entry.name)
     if header is None or _digest_header(header) != entry.digest:
         return None
@@ -299,7 +309,10 @@ def _load_records(opened: OpenState, entry: _SavedConclusion, positions: Iterabl
 
 
 def _validate_conclusions(path: str) -> None:
-    """Make the saved entries valid for the database file; its last connection, whose end writes, must be closed."""
+    """Make the saved entries valid, by noting the size and times of the database file: another write changes them.
+
+    The last connection must be closed before, because its end writes to the file too.
+    """
     with suppress(OSError):
         if private_files.is_private_directory(_cache_directory(path)):
             _write_file(path, _IDENTITY, _identity(path))
