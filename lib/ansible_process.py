@@ -35,7 +35,10 @@ SHEBANG = re.compile(r"\A#!(?:/bin/sh\n'''exec' )?\s*\"?(/[^\s\"]+)")
 
 
 def interpreter(declared: str | None) -> str:
-    """Return the ``declared`` Python, or that of the program ``ansible``. Raise ``ResourceError`` for none."""
+    """Return the Python that has Ansible: the ``declared`` one, or that in the first line of the program ``ansible``.
+
+    Raise ``ResourceError`` if there is none.
+    """
     if declared:
         return Command(declared).locate()
     try:
@@ -53,7 +56,7 @@ class AnsibleProcess:
     """A running helper; ``call`` ends it when it fails to answer."""
 
     def __init__(self, python: str) -> None:
-        """Start the helper in an interpreter that has Ansible.
+        """Start the helper in an interpreter that has Ansible; it serves many calls, because its start takes seconds.
 
         Raise ``CommandError`` where other users can change its code, ``ResourceError`` if it cannot be started.
         """
@@ -62,8 +65,9 @@ class AnsibleProcess:
         modules = glob.glob(f"{glob.escape(prefix)}/lib/python3*/site-packages/ansible/modules")  # noqa: PTH207 - the same
         Command(python).check_code(places=modules)
         self._python = python
-        #: The beginning of an unfinished line of its stdout, and the last lines of its stderr, for an error.
+        #: The beginning of an unfinished line of its stdout.
         self._unfinished = b""
+        #: The last lines of its stderr, for an error.
         self._tail: deque[str] = deque(maxlen=LINES)
         #: The end of the time limit of the present call, in seconds of ``time.monotonic``.
         self._until = 0.0

@@ -110,7 +110,10 @@ def _is_option(word: str) -> bool:
 
 
 def _of_interpreter(arguments: Sequence[str], cwd: str) -> Iterator[Executed]:
-    """Yield the script of an interpreter, and the tree around it, from which it may load more."""
+    """Yield the script of an interpreter, and the tree around it, from which it may load modules.
+
+    Without a script, as with ``python -m NAME``, it may load them from its working directory.
+    """
     script = next(_existing_files(arguments, cwd), None)
     if script is None or os.path.isdir(script):  # noqa: PTH112 - text in, text out
         yield from _tree(cwd)

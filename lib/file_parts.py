@@ -100,7 +100,10 @@ def edit_files(
 
 
 def edit_file(path: str, change: Callable[[files.Lines], None], mode: int = 0o644) -> None:
-    """Edit the lines of a file by ``change``; a new file gets ``mode``. Raise ``ResourceError`` with its path."""
+    """Edit the lines of a file by ``change``; a new file gets ``mode``.
+
+    Raise ``ResourceError`` with the path, for types whose resources do not have it in their titles, such as ``mount``.
+    """
     try:
         files.edit_lines(path, change, mode=mode)
     except OSError as error:

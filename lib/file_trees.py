@@ -127,7 +127,7 @@ def _mounted(top: str, inner: str) -> ResourceError:
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield the directories above a path within a tree, the nearest first; the last is the empty one, its top."""
+    """Yield the directories above a path within a tree: ``a/b``, ``a`` and "", its top, for ``a/b/c``."""
     while path:
         path = path.rpartition("/")[0]
         yield path
@@ -146,7 +146,10 @@ def member_path(top: str, name: str) -> str:
 
 
 def same_bytes(directories: files.Directories, first: str, second: str, size: int) -> bool:
-    """Return whether two files of ``size`` bytes are equal; long ones are compared in parts. Raise ``OSError``."""
+    """Return whether two files of ``size`` bytes, such as a copy and its source, are equal. Raise ``OSError``.
+
+    Long ones are compared in parts, to save memory.
+    """
     if size <= WHOLE:
         contents = [files.stat_and_read(directories, path, WHOLE)[1] for path in (first, second)]
         # Not read (None): it has become another kind of file, or longer.

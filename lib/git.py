@@ -174,7 +174,7 @@ class WorkingCopy(NamedTuple):
         return self._replace(checked=tuple(checked))
 
     def _check_included(self, directories: Sequence[str]) -> None:
-        """Check the files of settings that those in directories of git include, whether the condition holds or not.
+        """Check the files that the settings in ``directories`` include, also those behind a condition (``includeIf``).
 
         Raise ``CommandError`` for a file that other users can change, ``OSError`` for one that cannot be read.
         """
@@ -182,14 +182,14 @@ class WorkingCopy(NamedTuple):
         checked: set[str] = set()
         while unread:
             with suppress(FileNotFoundError, NotADirectoryError):
-                included = self._named_settings(unread.pop())
+                included = self._included_files(unread.pop())
                 query.check_code(*included)
                 new = set(map(os.path.realpath, included)) - checked
                 checked |= new
                 unread += new
 
-    def _named_settings(self, path: str) -> list[str]:
-        """Return the paths of the files that a file of settings includes. Raise ``OSError``."""
+    def _included_files(self, path: str) -> list[str]:
+        """Return the paths of the files that a file of settings includes, without reading them. Raise ``OSError``."""
         if b"include" not in files.read(path, LONGEST_SETTINGS).lower():
             return []
         words = ("--file", path, "--no-includes", "--type=path", "-z", "--get-regexp", INCLUDE)
@@ -266,7 +266,10 @@ class WorkingCopy(NamedTuple):
             raise ResourceError(f"has {commits_lost} that the source does not have, which {verb} lost with force")
 
     def fetch(self, should: Mapping[str, Any], target: Target) -> None:
-        """Fetch all branches and tags of the source, or with ``depth`` only the latest commits of the target."""
+        """Fetch all branches and tags of the source, or with ``depth`` only the latest commits of the target.
+
+        A commit that none of them contains is fetched by its number.
+        """
         if should.get("depth") is None:
             refspecs = ["--tags", "origin", "+refs/heads/*:refs/remotes/origin/*"]
         elif target.branch is not None:

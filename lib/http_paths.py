@@ -38,7 +38,10 @@ class Paths(NamedTuple):
     delete: Request
 
     def values(self, name: str) -> dict[str, str]:
-        """Return the values of the variables in an object's name. Raise ``ResourceError`` if it has too few parts."""
+        """Return the values of the paths' variables in an object's name: ``acme`` and ``site`` in ``acme/site``.
+
+        Raise ``ResourceError`` if the name has too few parts.
+        """
         *parents, last = name.split("/", len(self.parents))
         if len(parents) < len(self.parents) or not all((*parents, last)):
             form = "/".join([*self.parents, "name"]).upper()

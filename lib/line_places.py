@@ -27,7 +27,10 @@ def find(lines: files.Lines, expression: str) -> list[int]:
 
 
 def place(lines: files.Lines, should: Mapping[str, Any]) -> int:
-    """Return the number of the line before which a new one is inserted, by ``after`` or ``insertbefore``."""
+    """Return the number of the line before which a new one is inserted, by ``after`` or ``insertbefore``.
+
+    It is the end of the file if neither is declared, or its expression matches no line.
+    """
     after, before = should.get("after"), should.get("insertbefore")
     if before == "BOF":
         return 0

@@ -244,7 +244,7 @@ def among(expression: str, values: Iterable[str]) -> str:
 
 
 def among_accounts(names: Iterable[str]) -> str:
-    """Return the SQL condition that ``User`` and ``Host`` are those of one of the accounts ``names``."""
+    """Return the SQL condition that ``User`` and ``Host`` are those of one of the accounts ``names``, to read these."""
     pairs = (map(literal, split_account(name)) for name in names if storable(name))
     listed = [f"({', '.join(pair)})" for pair in pairs]
     return f"(User, Host) IN ({', '.join(listed)})" if listed else "FALSE"
@@ -286,7 +286,7 @@ def _text(value: Any) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return the message of a server or of PyMySQL, with the number of the error."""
+    """Return the message of a server or of PyMySQL in words for the user, with the number of the error."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if len(error.args) == 2 and isinstance(error.args[0], int):  # noqa: PLR2004 - number and text

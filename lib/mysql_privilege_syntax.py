@@ -129,7 +129,7 @@ def canonical(privileges: Iterable[str]) -> list[str]:
 
 
 def problems(target: Target, privileges: Iterable[str]) -> Iterator[str]:
-    """Yield the mistakes in rights on a target that can be detected without a server."""
+    """Yield the mistakes in rights on a target that can be detected without a server, when a manifest is validated."""
     allowed = RIGHTS.get(target.kind)
     for name, column in parse(privileges):
         if name == GRANT:

@@ -84,9 +84,9 @@ def _grantees(users: Collection[str] | None) -> str:
 
 
 def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    """Return (account, target) and the right of a row of ``BY_RIGHT``, which has one on the server or a database.
+    """Return (account, target) and the right in a row of ``BY_RIGHT``, whose tables have a row for each right.
 
-    Where it may be given to others, there is ``GRANT`` beside it; ``USAGE`` is no right.
+    If the right may be given to others, ``GRANT`` is returned beside it; ``USAGE`` is no right.
     """
     user, _, host = row["GRANTEE"][1:-1].rpartition("'@'")  # 'USER'@'HOST', nothing is escaped
     target = Target(DATABASE, row["Db"]) if "Db" in row else Target(SERVER)
@@ -95,7 +95,10 @@ def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
 
 
 def _some_rights(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    """Return (account, target) and all rights in a row of ``BY_OBJECT``; those on a column have its name."""
+    """Return (account, target) and all rights in a row of ``BY_OBJECT``, whose tables have a row for each object.
+
+    Rights on a column have its name.
+    """
     target, column = Target(row.get("kind", ONE_TABLE), row["Db"], row["name"]), row.get("part", "")
     words = row["rights"].split(",") if row["rights"] else []
     return (f"{row['User']}@{row['Host']}", str(target)), {(right(word), column.lower()): column for word in words}

@@ -110,7 +110,7 @@ class PackageProvider(BaseProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterable[tuple[str, str]]:
-        """Return (cause, consequence) pairs of packages in a transaction, to attribute each effect to its causes."""
+        """Return (cause, consequence) pairs of packages in a transaction of ``changes``, to attribute its effects."""
         raise NotImplementedError
 
 

@@ -52,7 +52,7 @@ def missing_group(attribute: str, group: Any) -> Iterator[Problem]:
 
 
 def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str], object]) -> Iterator[Problem]:
-    """Yield a problem if there is no user or group of a name; a number needs none."""
+    """Yield a problem if there is no user or group with a declared name; a number needs no account."""
     if name is not None and files.owner_number(name) is None:
         try:
             find(name)

@@ -65,7 +65,7 @@ def read_all(
 
 
 def content(path: str) -> bytes:
-    """Return the content of a file. Raise ``ResourceError`` with the path."""
+    """Return the content of a file to which an attribute refers. Raise ``ResourceError`` with the path."""
     try:
         return files.read(path, LIMIT)
     except (OSError, ResourceError) as error:

@@ -54,7 +54,10 @@ def of_interpreter(program: str) -> Iterator[str]:
 
 
 def _installation(program: str) -> Iterator[str]:
-    """Yield the library directory of a Python program's installation, ``/opt/py/lib``; none for the system's."""
+    """Yield the library directory of a Python program's installation: ``/opt/py/lib`` for ``/opt/py/bin/python``.
+
+    None for the system's Python, which other users cannot change.
+    """
     top = os.path.dirname(os.path.dirname(program))  # noqa: PTH120 - text in, text out
     if top[:1] == "/" and not f"{top}/".startswith(SYSTEM) and top != "/":
         yield f"{top}/lib"

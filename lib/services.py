@@ -80,7 +80,7 @@ class ServiceProvider(BaseProvider):
         return resource["name"]
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out ``.service``; record ``refresh`` and ``pidfile`` for methods that get only names."""
+        """Leave out ``.service``; record ``refresh`` and ``pidfile``, which ``refresh`` and ``get`` do not get."""
         for resource in resources:
             if resource.get("name") is not None:
                 resource["name"] = short_name(resource["name"])
@@ -89,7 +89,7 @@ class ServiceProvider(BaseProvider):
         return resources
 
     def _record(self, name: Any, resource: Resource) -> None:
-        """Record how a service is refreshed, and its pidfile."""
+        """Record whether a service is reloaded instead of restarted, and its pidfile; forget an earlier declaration."""
         self._reloaded.discard(name)
         self._pidfiles.pop(name, None)
         if resource["refresh"] == "reload":

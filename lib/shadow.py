@@ -92,7 +92,7 @@ def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
 
 
 def _lines(path: str | Path) -> Iterator[str]:
-    """Yield the lines of an account file; none if it is missing or, without root, unreadable."""
+    """Yield the lines of an account file; none if it is missing, or if the caller, without root, may not read it."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
             for line in file:

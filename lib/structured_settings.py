@@ -60,7 +60,7 @@ class SettingsProvider(BaseProvider):
         """Return the text with new values by their key paths; ``MISSING`` removes one. Raise ``ResourceError``."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write key paths in one form; remove needless slashes and dots from paths."""
+        """Write key paths and paths of files in one form, so that one setting is not two resources."""
         for resource in resources:
             if "key" in resource:
                 resource["key"] = format_key_path(parse_key_path(resource["key"]))
@@ -69,7 +69,7 @@ class SettingsProvider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield problems for keys that lead too deep, and for infinite numbers or NaN, which JSON lacks."""
+        """Yield problems for wrong commands, keys that lead too deep, and infinite numbers or NaN, which JSON lacks."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         key = should.get("key")
         if isinstance(key, str) and len(parse_key_path(key)) > DEEPEST_KEY:

@@ -143,7 +143,10 @@ class Units:
                     yield from ((effect, unit) for unit in sorted(changing))
 
     def _pulled(self, names: Iterable[str], action: str) -> dict[str, set[str]]:
-        """Return effect → the units that start or stop when others do, by their relations (systemd.unit(5))."""
+        """Return effect (start or stop) → the units that ``action`` on the units ``names`` starts or stops directly.
+
+        It follows from their relations, such as ``Requires=`` (systemd.unit(5)).
+        """
         pulled: dict[str, set[str]] = {"start": set(), "stop": set()}
         for unit in self._related(sorted(names)):
             for relation, effect in PULLS[action].items():
@@ -160,7 +163,10 @@ class Units:
         return self.show(names, RELATED) if names and self.answers() else []
 
     def installed_with(self, name: str, verb: str) -> Iterator[str]:
-        """Yield the other units that systemd enables or disables with a unit, by ``Also=`` (systemd.unit(5))."""
+        """Yield the other units that systemd enables or disables with a unit, by ``Also=`` (systemd.unit(5)).
+
+        Units in their own ``Also=`` are followed too. Without a running manager there are none.
+        """
         names, waiting = {unit_name(name)}, [unit_name(name)]
         while waiting and self.answers():
             units = self.show(waiting, INSTALLED)
@@ -279,7 +285,7 @@ class Units:
         return {**dict.fromkeys(PROPERTIES, ""), **loaded, "ActiveState": "inactive", "SubState": "dead"}
 
     def services(self) -> list[str]:
-        """Return the names of all services, without templates and aliases."""
+        """Return the names of all services for a listing, without templates, which cannot run, and aliases."""
         options = ("--type=service", "--output=json", "--no-pager")
         unit_files = json.loads(self.systemctl("list-unit-files", *options))
         loaded = json.loads(self.systemctl("list-units", "--all", *options)) if self.answers() else []
@@ -338,7 +344,10 @@ def enabled(unit: Mapping[str, str]) -> bool | str:
 def side_effects(
     units: Units, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Resource]]:
-    """Yield (action, name, state) of each other unit that a unit's change enables, disables, starts or stops."""
+    """Yield (action, name, state) of each other unit that a unit's change enables, disables, starts or stops.
+
+    A plan shows them as side effects; ``state`` are the attributes that the other unit gets.
+    """
     enable, present = should.get("enable"), (is_ or {}).get("enable")
     if isinstance(enable, bool) and enable != present and (enable or present != "mask"):
         verb = "enable" if enable else "disable"

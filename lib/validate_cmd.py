@@ -38,7 +38,10 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
 
 
 def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
-    """Return path → the check of new content by all its ``validate_cmd``; names of ``changes`` begin with the path."""
+    """Return path → the check of a file's new content by each ``validate_cmd`` that its resources declare.
+
+    Names of ``changes`` begin with the path. A command that several of them declare runs once.
+    """
     commands: dict[str, list[str | Sequence[str]]] = {}
     for name, change in changes.items():
         command = change.should.get("validate_cmd")

@@ -39,7 +39,7 @@ def problems(should: Mapping[str, Any], more: tuple[str, ...] = ()) -> Iterator[
 
 
 def unmet(should: Mapping[str, Any], seconds: float = ATTEMPT) -> str:
-    """Return the first unmet condition in words, or an empty text. ``seconds`` limits each attempt."""
+    """Return the first unmet condition in words, for the resource's error, or "". ``seconds`` limits each check."""
     checks = (("missing", _missing), ("path", _path), ("port", _port), ("url", _url), ("command", _command))
     failures = (check(should, seconds) for name, check in checks if should.get(name) is not None)
     return next(filter(None, failures), "")

@@ -139,7 +139,10 @@ class WholeDirectory(NamedTuple):
     def _errors_after_and_before(
         self, root: str, contents: Mapping[str, bytes | None], present: Iterable[str]
     ) -> tuple[dict[str, None], dict[str, None]]:
-        """Return the errors with the new contents beside the other ``present`` files, and those without a change."""
+        """Return the errors with the new contents beside the other ``present`` files, and those without a change.
+
+        Only the errors that are new refuse the contents.
+        """
         errors = self._read(f"{root}/new", contents, [name for name in present if name not in contents])
         return errors, self._read(f"{root}/old", {}, present) if errors else {}
 
@@ -151,7 +154,10 @@ class WholeDirectory(NamedTuple):
     def _involved(
         self, root: str, contents: Mapping[str, bytes | None], unchanged_names: Iterable[str], errors: set[str]
     ) -> Iterator[str]:
-        """Yield the other files that cause one of the ``errors`` together with the new contents, each tried alone."""
+        """Yield the other files that cause one of the ``errors`` together with the new contents, for the message.
+
+        Each is tried alone with them. There are none if the new contents have an error on their own.
+        """
         if errors & set(self._read(f"{root}/alone", contents, [], main=False)):
             return
         if errors & set(self._read(f"{root}/main", contents, [])):

@@ -137,7 +137,7 @@ def subject(name: x509.Name) -> dict[str, str]:
 
 
 def alt_names(holder: x509.Certificate | x509.CertificateSigningRequest) -> list[str]:
-    """Return the alternative names in a certificate or request, sorted."""
+    """Return the alternative names in a certificate or request as the attribute has them: ``DNS:example.com``."""
     names = _extension(holder, x509.SubjectAlternativeName) or ()
     kinds: dict[type[Any], str] = {
         x509.DNSName: "DNS",
@@ -149,7 +149,7 @@ def alt_names(holder: x509.Certificate | x509.CertificateSigningRequest) -> list
 
 
 def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Return whether an authority has signed a certificate."""
+    """Return whether an authority has signed a certificate: if not, it has to be issued again."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (*UNREADABLE, InvalidSignature):
@@ -279,7 +279,7 @@ def _general_name(text: str) -> x509.GeneralName:
 
 
 def _extension(holder: x509.Certificate | x509.CertificateSigningRequest, kind: type[Any]) -> Any:
-    """Return the value of an extension, or None if it is missing or invalid."""
+    """Return the value of an extension; None if it is missing or invalid, so that its attribute is empty."""
     try:
         return holder.extensions.get_extension_for_class(kind).value
     except (*UNREADABLE, x509.ExtensionNotFound):

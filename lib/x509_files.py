@@ -20,7 +20,7 @@ CURVES = {curve.name: curve for curve in (ec.SECP256R1, ec.SECP384R1, ec.SECP521
 
 
 def generate(should: Mapping[str, Any]) -> PrivateKeyTypes:
-    """Return a new key of the declared type, size or curve; without a type it is one of an elliptic curve."""
+    """Return a new private key of the declared type and size or curve; by default one of an elliptic curve."""
     kind = should.get("type") or "ec"
     if kind == "rsa":
         return rsa.generate_private_key(65537, should.get("size") or 4096)

@@ -93,7 +93,10 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 
 
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
-    """Return the decision to delete an orphan that is ours and deletable, or purged; to forget any other."""
+    """Return the decision to delete an orphan that is ours and deletable, or purged; to forget any other.
+
+    An orphan is not declared: it is recorded by an earlier run, or selected by a declaration to ``purge`` its type.
+    """
     differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if inputs.orphan is OrphanKind.PURGED:
         gone = not exists(is_)

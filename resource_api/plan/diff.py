@@ -117,7 +117,7 @@ def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFu
 
 
 def _are_equal(row: Resource, should: Resource, names: Sequence[str]) -> bool:
-    """Return whether these attributes have the values that they should have; identical objects are the fast case."""
+    """Return whether these attributes have the values that they should have; identical objects need no comparison."""
     for name in names:
         value, expected = row.get(name), should[name]
         if not (value is expected or same_value(value, expected)):
@@ -451,7 +451,10 @@ def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
 
 
 def _is_declared_as_before(step: Step, record: Record, attributes: Iterable[str], salt: bytes) -> bool:
-    """Return whether these attributes are declared as recorded; values of ephemeral inputs are never recorded."""
+    """Return whether these attributes are declared as recorded: then only the system can have changed.
+
+    Values of ephemeral inputs, which are never recorded, do not count.
+    """
     for attribute in attributes:
         if attribute in step.entry.ephemeral:
             continue

@@ -656,7 +656,10 @@ class InputCollector:
         )
 
     def _is_in_doubt(self, entry: Entry) -> bool:
-        """Return whether an interrupted run may have created the resource under an unrecorded id, not found by name."""
+        """Return whether an interrupted run may have created the resource, whose name does not lead to it.
+
+        The service has given it an id (``identity``) that was not recorded any more.
+        """
         if entry.definition.identity is None:  # it is found by its name
             return False
         record, intent = self._prior.records.get(entry.index), self._prior.state.intents.get(entry.key)
@@ -679,7 +682,10 @@ class InputCollector:
         return None
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
-        """Return the replacement due to another resource's change, or None, and whether that may turn out needless."""
+        """Return the replacement due to another resource's change, or None, and whether it may turn out needless.
+
+        A change in ``replace_triggered_by`` comes first, then the replacement of the resource's host.
+        """
         indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
         planned = (steps[index] for index in indexes if index in steps)
         carried_out = (step for step in planned if not (step.decision.error or step.is_noop(noop_run=self._noop)))

@@ -71,7 +71,7 @@ def decide_replacement(
 
 
 def replace_predecessor(entry: Entry, predecessor: Record, inputs: DecisionInputs) -> Decision:
-    """Return the decision to replace a recorded resource that has the same title and other namevars."""
+    """Return the decision to replace a recorded resource of the same title with other namevars: it is another one."""
     old, new = (entry.definition.named_row(name) for name in (predecessor.name, entry.name))
     differences = tuple(Difference(name, old[name], new[name]) for name in new if old[name] != new[name])
     attributes = tuple(difference.attribute for difference in differences)
@@ -499,7 +499,10 @@ def fail_with_lost_providers(
 
 
 def _hosted_keys(host: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
-    """Return the keys of the recorded resources that disappear with the resource of a step (``deleted_with``)."""
+    """Return the keys of the recorded resources that need no provider to be deleted, because their host is.
+
+    They are ``deleted_with`` the resource of the step ``host``.
+    """
     name = str(host.reference)
     records = prior.records.items()
     return {record.key for index, record in records if catalog.entries[index].meta.lifecycle.deleted_with == name}

@@ -322,7 +322,10 @@ class _Edges:
 
     @cached_property
     def _removed_by_reference(self) -> Mapping[str, int]:
-        """Reference, as recorded → the entry that is removed, without those that an earlier run has replaced."""
+        """Reference, as recorded → the entry that is removed, to find the requirements in records.
+
+        A resource that an earlier run has replaced is left out: its reference is that of its successor now.
+        """
         steps = {index: self._nodes[number].step for index, number in self._removals.items()}
         return {
             str((step.record or step).reference): index
@@ -435,7 +438,10 @@ def blocked(
 
 
 def _spread(causes: dict[int, str], waiting: list[int], prevented: Callable[[int], Iterable[int]]) -> None:
-    """Add to ``causes`` all operations that those in ``waiting`` prevent, directly or not; empty ``waiting``."""
+    """Add to ``causes`` all operations that those in ``waiting`` prevent, directly or not, with the same cause.
+
+    The list ``waiting`` is empty afterwards.
+    """
     while waiting:
         number = waiting.pop()
         for dependent in prevented(number):
@@ -488,7 +494,7 @@ class SegmentBuilder:
         self._names: set[object] = set()
 
     def accepts(self, operation: Operation) -> bool:
-        """Return whether an operation can share a ``set`` with the segment: it needs no result of that call."""
+        """Return whether an operation can share a ``set`` with the segment: nothing makes it need a later call."""
         if not self.operations:
             return True
         if self.closed or _needs_own_call(operation):
@@ -521,7 +527,7 @@ class SegmentBuilder:
         return bool(step.refreshed_by) and any(before.refreshed_by for before in waits_for)
 
     def add(self, operation: Operation) -> None:
-        """Add an operation that is accepted."""
+        """Add an operation, for which ``accepts`` has returned True."""
         self.closed = _needs_own_call(operation)
         self.operations.append(operation)
         self._numbers.add(operation.number)

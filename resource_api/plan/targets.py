@@ -224,7 +224,10 @@ def _reference(pattern: str, option: str) -> str:
 def _with_related(
     chosen: set[int], catalog: Catalog, options: Options, recorded_dependents: Callable[[], Mapping[int, Iterable[int]]]
 ) -> set[int]:
-    """Return the chosen entries with the dependencies, or dependents in catalog and records, that the options add."""
+    """Return the chosen entries with those that ``--with-dependencies`` and ``--with-dependents`` add.
+
+    Dependents are those in the catalog and in the records.
+    """
     related = set(chosen)
     if options.with_dependencies:
         related |= descendants(chosen, catalog.requires)

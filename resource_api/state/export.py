@@ -129,6 +129,7 @@ def replacement_problem(recorded: StackState, new: StackState) -> str:
         return f"is of another lineage ({new.lineage}) than what is recorded ({recorded.lineage})"
     if new.serial < recorded.serial:
         return f"has serial {new.serial}, older than what is recorded, {recorded.serial}"
+    # The path of the manifest, which may differ on another machine, does not count.
     if new.serial == recorded.serial and to_document(new) != to_document(recorded._replace(manifest=new.manifest)):
         return f"has other content under the serial {new.serial} that is recorded"
     return ""
@@ -176,7 +177,7 @@ def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _state(document: Mapping[str, Any], file: str) -> StackState:
-    """Build the state from a verified document. Raises ``ManifestError`` for two records of one resource."""
+    """Return the state in a document of verified form. Raises ``ManifestError`` for two records of one resource."""
     records: dict[RecordKey, Record] = {}
     for resource in document["resources"]:
         name = reference.hashable_name(resource["name"])

@@ -139,7 +139,8 @@ class Lock:
     def _lock_file(self, fd: int) -> bool:
         """Lock an open file; return whether it is locked and still the one at its path.
 
-        A file that has replaced it has a lock of its own. The file is closed before a ``StateError``.
+        A file that has replaced it meanwhile has a lock of its own, which another process may hold. The file is closed
+        before a ``StateError``.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -236,7 +236,10 @@ class StackRows:
         self._reset(data_key)
 
     def _reset(self, data_key: DataKey | None, positions: Mapping[str, int] | None = None) -> None:
-        """Forget all rows and intents; new rows get ``positions``, by table, or begin at 0."""
+        """Forget all rows and intents, before others are read or written; new rows get ``positions``, or begin at 0.
+
+        ``positions``: table → the position of its next new row.
+        """
         self.data_key = data_key
         next_positions = {**dict.fromkeys(TABLES, 0), **(positions or {})}
         self._indexes = {table: RowIndex(table, self.number, data_key, next_positions[table]) for table in TABLES}
@@ -459,7 +462,7 @@ class DataKeys:
 
 
 def _encryption() -> type[DataKey]:
-    """Return the class of data keys, imported with the first encrypted stack."""
+    """Return the class of data keys, imported with the first encrypted stack only: most states are not encrypted."""
     from resource_api.state.encryption.secret_encryption import DataKey
 
     return DataKey
@@ -590,7 +593,7 @@ _DEFAULTS: Final = [value for name, value in reversed(RecordRow._field_defaults.
 
 
 def pack(record: Record) -> list[object]:
-    """Return the row of a record: ``should`` and ``is_`` as differences, without the defaults at its end."""
+    """Return the row of a record, which is short: ``should`` and ``is_`` as differences, no defaults at the end."""
     row = list(
         RecordRow(
             record.type,

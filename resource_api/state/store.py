@@ -326,7 +326,10 @@ class NoStore(MemoryStore):
 
 
 def apply_commit(state: StackState, commit: Commit) -> StackState:
-    """Return a state with the records, owed refreshes, outputs, manifest and machine of a commit applied."""
+    """Return a state with the records, owed refreshes, outputs, manifest and machine of a commit applied.
+
+    All stores use it: the state in memory is that in the database.
+    """
     records: dict[RecordKey, Record] = dict(state.records)
     for key in commit.drop:
         records.pop(key, None)

@@ -70,7 +70,7 @@ class Examples(NamedTuple):
 
 
 def example_problem(definition: TypeDefinition, examples: Examples) -> str:
-    """Return the mistake in the form of the author's examples, whatever their values, or ""."""
+    """Return the mistake in the form of the author's examples, for an error before any law uses them, or ""."""
     if not isinstance(examples.others, Sequence):
         return f"'others' must be a list of resources, not {type(examples.others).__name__}"
     updated = [] if examples.updated is None else [("updated", examples.updated)]

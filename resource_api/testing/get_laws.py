@@ -195,7 +195,8 @@ class GetLaws(FoundationLaws):
             pytest.skip("a listing cannot show a mandatory value of this type")
         path = tmp_path / "listed.yaml"
         providers = json.dumps(harness.manifest()["providers"])
-        listed = yaml_manifest.manifest([(harness.definition, rows)], project="mapping")  # the one of other manifests
+        # The project of the manifests that the harness applies, so that this one has the same state.
+        listed = yaml_manifest.manifest([(harness.definition, rows)], project="mapping")
         lines = (f"providers: {providers}", *listed, "")
         path.write_text("\n".join(lines), encoding="utf-8")
         try:

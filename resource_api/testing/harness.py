@@ -80,7 +80,10 @@ class Harness:
     """
 
     def __init__(self, registry: Registry, type_name: str, examples: Examples, implementation: str = "") -> None:
-        """Prepare to test the type ``type_name`` of ``registry``, with the author's examples; change nothing yet."""
+        """Prepare to test the type ``type_name`` of ``registry`` with the author's examples; change nothing yet.
+
+        ``implementation`` names one of several providers of the type, "" the only one.
+        """
         self.registry = registry
         self.implementation = implementation
         self.definition = registry.type(type_name)
@@ -107,7 +110,10 @@ class Harness:
         return Runtime(registry, run=run)
 
     def require(self, *features: str) -> None:
-        """Skip the present law unless the type or the examples have all ``features`` that it needs."""
+        """Skip the present law unless the type or the examples have all ``features`` that it needs.
+
+        Beside those that a type declares they are the keys of ``present`` below.
+        """
         present = {
             "ensurable": self.definition.ensurable,
             "readable": "imperative" not in self.definition.features,
@@ -310,7 +316,7 @@ class Harness:
         return self.existing([name])[name]
 
     def rows(self, provider: object = None) -> list[Resource]:
-        """Return the rows that ``get`` lists, and those of the examples that it returns only when called by name."""
+        """Return the rows that ``get`` lists, and those of the examples that it returns by name, but does not list."""
         provider = provider or self.provider()
         rows = self.listing(provider) or []
         listed = {self.definition.name_of(row) for row in rows}
@@ -414,8 +420,10 @@ class Harness:
         if self.definition.ensurable:
             return {**declared, "ensure": "absent"}
         changed = {*resource, *(self.examples.updated or {})}
-        properties = {name: value for name, value in (row or {}).items() if kinds[name] is None}
-        return declared | {name: value for name, value in properties.items() if name in changed}
+        # Only properties, which have no kind, can be set back.
+        return declared | {
+            name: value for name, value in (row or {}).items() if name in changed and kinds[name] is None
+        }
 
     def _reference(self, resource: Mapping[str, object]) -> Reference:
         """Return the reference of a resource, whose title is its declared names."""

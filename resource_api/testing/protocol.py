@@ -61,7 +61,7 @@ class Conversation(AbstractContextManager["Conversation"]):
         self._hang_up()
 
     def send(self, kind: str, **body: object) -> None:
-        """Send a frame."""
+        """Send a frame to the program; a long one fits into the pipe only in parts."""
         data = memoryview(encode(kind, body))
         while data:
             data = data[os.write(self._requests, data) :]
@@ -124,7 +124,7 @@ class Conversation(AbstractContextManager["Conversation"]):
         return seconds
 
     def _read(self) -> bool:
-        """Read output of the program, and measure its lines; return False at the end."""
+        """Read output of the program into ``_frames``, and measure its lines; return False at the end."""
         stream, data = next(self._chunks, (0, b""))
         if stream == STDOUT:
             for piece in data.splitlines(keepends=True):
@@ -224,7 +224,7 @@ class ProtocolConformance:
         return [names] if "simple_get_filter" in self._definition.features else []
 
     def _get(self, conversation: Conversation, name: object) -> Mapping[str, object] | None:
-        """Return the row of one resource, None if it does not exist."""
+        """Return the row by which the program reports a resource, or None if it does not exist."""
         answer = conversation.call("get", *self._names([name]))
         assert answer.kind == "done", f"get fails: {answer.body.get('text')}"
         rows = [row for row in answer.body["value"] if row[self._definition.namevars[0]] == name]

@@ -321,7 +321,10 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
 
 
 def _secrets(harness: Harness) -> set[str]:
-    """Return the secret texts in the examples and their configuration; fail if a type with secrets has none."""
+    """Return the secret texts in the examples and their configuration, to be searched for in all output.
+
+    Fail if the type has secrets and the examples have none.
+    """
     definition = harness.definition
     secrets = set[str]().union(*(secret_texts(definition.attributes, stage) for stage in harness.stages))
     assert secrets or not definition.sensitive, (
@@ -331,7 +334,10 @@ def _secrets(harness: Harness) -> set[str]:
 
 
 def _outputs(harness: Harness) -> Iterator[str]:
-    """Plan and apply each stage; yield all texts of it in which no secret may be, beside the log."""
+    """Plan and apply each stage; yield all texts of it that no secret may be in: documents, arguments, other values.
+
+    The log is not among them: the harness has its lines.
+    """
     for stage in harness.stages:
         with recorded() as events:
             texts = [str(documents.plan(harness.plan(stage))), str(harness.apply(stage))]

@@ -118,7 +118,10 @@ def _resources_with_hostile_names(harness: Harness) -> Iterator[tuple[Name, Reso
 
 
 def _declarable(harness: Harness, resource: Resource) -> list[tuple[Name, Resource]]:
-    """Return a resource with its canonical name, or nothing if no manifest may declare it or it is an example."""
+    """Return a resource with its canonical name; an empty list if no manifest may declare it.
+
+    Also for the name of an example, whose creation other laws test.
+    """
     try:
         [entry] = harness.runtime.compile(harness.manifest(resource)).entries
     except ManifestError:
@@ -647,7 +650,7 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
 
 
 def _is_valid(harness: Harness, resource: Resource) -> bool:
-    """Return whether a manifest may declare the resource."""
+    """Return whether a manifest may declare the resource: a law may leave out an attribute that another one needs."""
     try:
         harness.runtime.validate(harness.manifest(resource))
     except ManifestError:

@@ -96,7 +96,7 @@ class PassphraseKey:
     """A passphrase, turned into a key by scrypt (RFC 7914), with a different salt for each data key."""
 
     def __init__(self, url: str, path: str, passphrase: str) -> None:
-        """Take the passphrase, or the path of the file that holds it, the other being ""; nothing is read yet."""
+        """Take the passphrase, or "" and the ``path`` of the file that holds it; nothing is read yet."""
         self.url = url
         self._path = path
         self._passphrase = passphrase.encode("utf-8", "surrogateescape")  # a variable may have any bytes
@@ -104,7 +104,7 @@ class PassphraseKey:
         self._ciphers: dict[tuple[object, ...], Cipher] = {}
 
     def wrap(self, data_key: bytes) -> dict[str, object]:
-        """Encrypt a data key; the parameters of scrypt are stored with it."""
+        """Encrypt a data key; the parameters of scrypt are stored with it, so that later versions may choose others."""
         salt = os.urandom(16)
         wrapped = self._derive(salt, _SCRYPT).encrypt(data_key, _PURPOSE)
         return {"kind": "passphrase", "salt": salt.hex(), **_SCRYPT, "wrapped": wrapped}
@@ -216,7 +216,10 @@ class Cipher:
 
 
 def _library() -> tuple[type[AESGCM], type[Exception]]:
-    """Return the cipher and its error, imported with the first secret. Raises ``UsageError`` when they are missing."""
+    """Return the cipher and its error, imported with the first secret only, because the library is slow to import.
+
+    Raises ``UsageError`` when it is missing.
+    """
     try:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -197,7 +197,10 @@ class ServerConnection:
                     raise StateError(str(error)) from error
 
     def _attempt(self, work: Callable[[Connection], T]) -> T:
-        """Return the result of ``work`` on the connection, which is closed if it fails in the middle of a statement."""
+        """Return the result of ``work`` on the connection, opened if there is none.
+
+        If ``work`` fails in the middle of a statement, the connection is of no further use and is closed.
+        """
         try:
             with self._errors():
                 return work(self._opened())
@@ -288,7 +291,7 @@ class _ConnectionLostError(StateError):
 
 @contextmanager
 def snapshot(connection: Connection) -> Iterator[Connection]:
-    """Show the content of one moment, in a transaction that cannot write."""
+    """Show the content of one moment to several statements, in a transaction that cannot write."""
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         yield connection
@@ -344,7 +347,7 @@ def _check_format(versions: list[object], url: str) -> None:
 
 
 def create_tables(connection: Connection, url: str) -> None:
-    """Create the tables unless they exist, all or none. Raise ``StateError``."""
+    """Create the tables unless they exist, all or none, also if two first runs do it at once. Raise ``StateError``."""
     if connection.info.parameter_status("server_encoding") != "UTF8":
         encoding = connection.info.parameter_status("server_encoding")
         raise StateError(f"{url}: the database has the encoding {encoding}; state needs one with ENCODING 'UTF8'")
@@ -361,7 +364,7 @@ class FetchedRows:
     """Rows that were read by one statement, which shows the content of one moment."""
 
     def __init__(self, rows: Iterable[tuple[str, int, bytes, int]], url: str) -> None:
-        """Take rows, each after the name of its table; ``url`` is in messages about damage."""
+        """Sort rows, each after the name of its table, for ``read`` to find a range; ``url`` is for messages."""
         self._url = url
         #: Table → its rows, ordered by id.
         self._rows: dict[str, list[Row]] = {}
@@ -411,7 +414,10 @@ class CollectedRows:
         self._deleted: dict[str, set[int]] = {}
 
     def write(self, table: str, rows: Sequence[Row]) -> None:
-        """Collect rows to insert; rows with the same ids are replaced. The only one of ``stack`` is the header."""
+        """Collect rows to insert; rows with the same ids are replaced.
+
+        The table ``stack`` has one row for each stack: its header, which is written with the lease, not inserted.
+        """
         if table == "stack":
             [self.header] = rows
             return
@@ -420,7 +426,7 @@ class CollectedRows:
             self._deleted.get(table, set()).discard(row[0])
 
     def delete(self, table: str, ids: Iterable[int]) -> None:
-        """Collect rows to delete, by their ids, which are no longer ids to write."""
+        """Collect rows to delete, by their ids; those of them that were collected to be written are not written."""
         for row_id in ids:
             self._rows.get(table, {}).pop(row_id, None)
             self._deleted.setdefault(table, set()).add(row_id)

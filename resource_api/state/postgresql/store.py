@@ -119,7 +119,10 @@ class LeasedSession:
                 self._server.wait_for(leases.CHANNEL, "/".join(name), min(_PAUSE, remaining))
 
     def _try_claim(self, name: StackName) -> StateLocked | None:
-        """Take the lease of a stack unless the run has it; return the error that names its holder, or None."""
+        """Take the lease of a stack unless the run has it; return None, or the error that names another holder.
+
+        With its first lease the session starts the thread that renews all of them.
+        """
         with self._guard:
             if name in self._leases:
                 return None
@@ -173,7 +176,7 @@ class LeasedSession:
         self.stacks[new] = stack
 
     def remove(self, name: StackName) -> None:
-        """Remove the rows of a stack, and its runs; its lease remains until the end of the session."""
+        """Remove the rows of a stack, and its runs; its lease remains, so that no other run begins to write it."""
         self.stacks.pop(name, None)
         limits = stack_rows.limits(self._lease(name).number)
         deletions = [(_DELETE.format(table), limits) for table in stack_rows.TABLES]

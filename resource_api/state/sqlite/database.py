@@ -105,7 +105,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write all or nothing; durable on exit. Raises ``StateError`` when the disk refuses."""
+        """Write all rows of the ``with`` block or none; durable on exit. Raises ``StateError`` for a full disk."""
         self._execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -176,7 +176,7 @@ def open_for_reading(path: str) -> Database:
 
 
 def _has_log(path: str) -> bool:
-    """Return whether there is a write-ahead log with commits that the main file may not contain yet."""
+    """Return whether there is a write-ahead log, without which the main file may lack the last commits."""
     try:
         return os.stat(f"{path}-wal").st_size > 0
     except OSError:
@@ -301,7 +301,7 @@ def _is_disk_full(error: sqlite3.Error, path: str) -> bool:
 
 
 def _library() -> Any:
-    """Return sqlite3, imported with the first connection."""
+    """Return sqlite3, imported with the first connection: many commands need none."""
     import sqlite3
 
     return sqlite3

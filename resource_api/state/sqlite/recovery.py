@@ -178,7 +178,7 @@ def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) ->
 
 
 def _intact(path: str, find_data_key: FindDataKey) -> Iterator[_Intact]:
-    """Yield the database, if it is intact, and each intact generation, the newest first."""
+    """Yield the database, if it is intact, and each intact generation, the newest first: one can restore the state."""
     for name in (path, *databases.generations_of(path)):
         if (intact := _verify(name, find_data_key, immutable=name != path)) is not None:
             yield intact

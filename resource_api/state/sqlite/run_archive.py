@@ -76,7 +76,7 @@ def remove_unreadable(database: Database) -> int:
 
 
 def _is_readable(database: Database, row_id: int) -> bool:
-    """Return whether a finished run can be shown."""
+    """Return whether a finished run can be shown: its row is undamaged, and of the present form."""
     try:
         return all(run["project"] and run["stack"] for run in decode_rows(database.read("run", row_id, row_id + 1)))
     except (StateDamaged, ValueError, TypeError, LookupError):

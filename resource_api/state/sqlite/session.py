@@ -74,8 +74,8 @@ def _check_losses(path: str, marker: Marker | None, headers: Mapping[StackName, 
     versions = {name: header.version for name, header in headers.items()}
     if marker is not None and any(marker.losses(versions)):
         marker = read_marker(path)  # a writer may have changed both since it was read
-    for loss in marker.losses(versions) if marker is not None else ():
-        raise databases.damage(path, loss, _ACCEPTED)
+    for first_loss in marker.losses(versions) if marker is not None else ():
+        raise databases.damage(path, first_loss, _ACCEPTED)
 
 
 class WriteSession:
@@ -192,7 +192,7 @@ class WriteSession:
         self._forget(name)
 
     def write_marker(self) -> None:
-        """Write the present versions to the marker, unless they are in it."""
+        """Write the present versions to the marker, by which their loss would be noticed, unless they are in it."""
         marker = Marker(dict(self._versions))
         if marker != self._marker:
             write_marker(self.path, marker)

@@ -170,7 +170,7 @@ class SqliteStore(RowStore[WriteSession]):
         return session.open_for_writing().refreshed().headers
 
     def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
-        """Record a finished run, and write the versions of all stacks to the marker."""
+        """Record a finished run, and write the versions of all stacks to the marker, by which a loss is noticed."""
         with self._writing() as session:
             with session.transaction() as database:
                 run_archive.add_finished(database, name, run)
@@ -210,7 +210,7 @@ class SqliteStore(RowStore[WriteSession]):
             return [*actions, *self._recover_history()] or [f"nothing to recover: {self.check()[0]}"]
 
     def _damage(self) -> str:
-        """Return the reason why the database cannot be used, or ""."""
+        """Return the reason why the database cannot be used, and has to be recovered, or ""."""
         try:
             with self._reading() as opened:
                 if opened is not None:
@@ -355,7 +355,7 @@ def _read_file(path: str, name: str) -> Any:
 
 
 def _write_file(path: str, name: str, content: object) -> None:
-    """Write JSON data after its digest, atomically. Raise ``OSError``."""
+    """Write JSON data to a file of the cache, after a digest by which a damaged file is noticed. Raise ``OSError``."""
     body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
     new = f"{_cache_directory(path)}/{name}.new"
     with os.fdopen(private_files.create(new), "wb") as file:
