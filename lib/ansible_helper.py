@@ -52,7 +52,10 @@ def text(path: str) -> str:
 
 
 def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_arguments: bool) -> None:
-    """Run a module in this process, which it ends by ``sys.exit``; ``only_arguments``: check these, and do nothing."""
+    """Run a module in this process, which it ends by ``sys.exit``; it prints its result.
+
+    ``only_arguments``: the module checks its arguments and does nothing else.
+    """
     basic: Any = importlib.import_module("ansible.module_utils.basic")
     settings = {f"_ansible_{name}": value for name, value in options.items()}
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {**args, **settings}}).encode()  # noqa: SLF001 - its interface
@@ -123,7 +126,10 @@ def collector() -> Any:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request: the module's result, or the error of an unknown module."""
+    """Return the answer to a request: the module's result, or the error of an unknown module.
+
+    With ``only_arguments`` in it the arguments are checked, before any change is made.
+    """
     try:
         full, alone = find(request["module"])
     except LookupError:

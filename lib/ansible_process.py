@@ -99,7 +99,7 @@ class AnsibleProcess:
         raise ResourceError(f"'{self._python}' {ended}{last and ': '}{last}")
 
     def _lines(self, context: Context) -> Iterator[bytes]:
-        """Yield the lines of its stdout; log its stderr, and keep the last lines of that for an error."""
+        """Yield the lines of the helper's stdout; log those of its stderr, and store the last of them for an error."""
         for stream, chunk in self._chunks:
             if stream == STDOUT:
                 self._unfinished += chunk

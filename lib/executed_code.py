@@ -83,8 +83,8 @@ def _of_variables(variables: Mapping[str, str]) -> Iterator[Executed]:
 def _of_command(argv: Sequence[str], cwd: str, depth: int) -> Iterator[Executed]:
     """Yield the files and directories from which a command may execute code, as far as its words show.
 
-    ``cwd`` is its working directory; ``depth`` counts commands that are arguments of commands, as of ``sh -c``. Beyond
-    ``DEEPEST`` they are not followed: only their directory counts.
+    ``cwd`` is its working directory. ``depth`` is that of a command in the arguments of another one, such as ``sh -c``:
+    beyond ``DEEPEST`` its words are not followed, and only its directory counts.
     """
     program, arguments = os.path.basename(argv[0]), argv[1:]  # noqa: PTH119 - text in, text out
     if not READERS.fullmatch(program):  # it may execute any file of its working directory

@@ -125,7 +125,7 @@ def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[s
 
 
 def reason(error: Exception) -> str:
-    """Return git's own reason for a failure, without the command, whose options would hide it."""
+    """Return git's own reason for a failure, for the user; the command before it is left out, as it is long."""
     if not isinstance(error, CommandError) or error.status is None or not error.stderr.strip():
         return str(error)
     return messages(error.stderr)
@@ -248,13 +248,13 @@ class WorkingCopy(NamedTuple):
                     yield path.rpartition(" (")[0] or path
 
     def refuse_loss(self, *commits: str, untracked: bool = False) -> None:
-        """Raise ``ResourceError`` if tracked files were changed, or one of the ``commits`` is nowhere else.
+        """Raise ``ResourceError`` if a user's work would be lost: changes of tracked files, or commits made only here.
 
-        Work of a user would be lost by a checkout or removal. ``commits`` are revisions or options of git-rev-list(1),
-        such as ``HEAD`` or ``--all``. With ``untracked``, files that are neither tracked nor ignored count as well.
+        It is called before a checkout or removal. ``commits`` are revisions or options of git-rev-list(1), such as
+        ``HEAD`` or ``--all``. With ``untracked``, files that are neither tracked nor ignored count as well.
         """
-        which = "--untracked-files=normal" if untracked else "--untracked-files=no"
-        status = self.ask("status", "--porcelain=v2", "-z", which, "--ignore-submodules=untracked")
+        untracked_option = "--untracked-files=normal" if untracked else "--untracked-files=no"
+        status = self.ask("status", "--porcelain=v2", "-z", untracked_option, "--ignore-submodules=untracked")
         names = list(_changed(status.stdout.split("\0")))
         if names:
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""

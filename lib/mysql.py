@@ -137,7 +137,8 @@ class Server:
             options["ssl"] = _tls(config)
         if not config["host"].startswith("/"):
             options["host"] = config["host"]
-            if config["sslmode"] not in VERIFYING:  # who answers may be another server
+            # Without a verified certificate the answer may be another server's: it must not get the password in clear.
+            if config["sslmode"] not in VERIFYING:
                 options["auth_plugin_map"] = dict.fromkeys(("mysql_clear_password", "dialog"), _NoClearText)
         return options
 

@@ -75,7 +75,10 @@ class Target(NamedTuple):
 
 
 def parse_target(text: str) -> Target:
-    """Return the target in a value of the attribute ``table``: ``*.*``, ``shop.*`` or ``shop.orders``."""
+    """Return the target in a value of the attribute ``table``: ``*.*``, ``shop.*``, ``shop.orders``.
+
+    Names may be in backquotes, and after the word ``PROCEDURE`` or ``FUNCTION`` the name is that of a routine.
+    """
     if text == "*.*":
         return Target(SERVER)
     kind, space, rest = text.partition(" ")

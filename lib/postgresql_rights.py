@@ -41,8 +41,8 @@ GRANTS = """
 def in_database(server: Server, database: str, *, connect: bool) -> Iterator[tuple[str, str, str, str]]:
     """Yield (role, kind, object, database) of each right that is lost when a database is removed.
 
-    A plan shows them as side effects. With ``connect`` also those on its schemas and tables, which only a connection to
-    it can read; their last part is the database, empty for a right on the database itself.
+    A plan shows them as side effects. The last part is empty for a right on the database itself. With ``connect`` the
+    rights on its schemas and tables are included, which only a connection to the database can read.
     """
     # Rights on the database itself can be read through any database, those inside it only through it.
     scopes = [("", server, ["database"])]

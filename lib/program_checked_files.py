@@ -42,7 +42,7 @@ def read_rows(
 ) -> Iterator[Resource]:
     """Yield the row of each file of ``names``, or of those ``listed``, that exists in the ``directory``.
 
-    One that cannot be read, such as a link, fails its name; in a listing it is a warning, with the path in it.
+    A file that cannot be read, such as a link, fails its name; in a listing it is a warning, which has the path.
     """
     for name in listed if names is None else names:
         path = f"{directory}/{name}"

@@ -51,9 +51,10 @@ def files_before(should: Mapping[str, Any], *attributes: str) -> list[str]:
 def read_all(
     context: Context, names: Collection[str] | None, kind: str, describe: Callable[[bytes], Resource]
 ) -> Iterator[Resource]:
-    """Yield the files in ``names``, with the attributes that ``describe`` returns of a content; one may fail alone.
+    """Yield the files in ``names``, with the attributes that ``describe`` returns of a content.
 
-    Raise ``CannotList``, with ``kind`` as the subject of its message, if ``names`` is None.
+    A file that cannot be read fails alone. Raise ``CannotList``, with ``kind`` as the subject of its message, if
+    ``names`` is None.
     """
 
     def read(directories: files.Directories, path: str) -> Resource:
@@ -82,7 +83,7 @@ def write_all(
     changes: Mapping[str, Change],
     content: Callable[[str, Mapping[str, Any] | None, Mapping[str, Any]], bytes | None],
 ) -> None:
-    """Write or remove files; one may fail alone.
+    """Write or remove files; a file that cannot be written fails alone.
 
     ``content(path, is_, should)`` returns the new content for a path, its present and its declared attributes; with
     None the present one stays, and only owner and mode are set.

@@ -73,7 +73,7 @@ class RpmProvider(packages.PackageProvider):
 def by_name(lines: Iterable[str]) -> dict[str, Resource]:
     """Return the packages of rpm's listing, each under ``name`` and ``name.architecture``: both can be declared.
 
-    A bare name is this machine's architecture; the newest of several versions counts, as of kernels.
+    A bare name means this machine's architecture. Of several installed versions, as a kernel has, the newest counts.
     """
     by_both_names: dict[str, Resource] = {}
     # By the time of installation: the newest comes last and replaces former ones.

@@ -52,7 +52,10 @@ def users() -> Collection[str]:
 def edit_in_home(
     path: str, edit: Callable[[files.Lines], None], user: pwd.struct_passwd, *, make_directory: bool
 ) -> None:
-    """Edit a private file in a user's home, of that user if new; ``make_directory``: make a missing ``~/.ssh``."""
+    """Edit a private file in a user's home; a new file belongs to that user.
+
+    ``make_directory``: make the directory ``~/.ssh`` if it is missing.
+    """
     if make_directory:
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(os.path.dirname(path), mode=0o700, uid=user.pw_uid, gid=user.pw_gid)  # noqa: PTH120 - text in, text out

@@ -150,10 +150,10 @@ class SettingsProvider(BaseProvider):
         values = {key: value for key, value in values.items() if key not in missing}
         if not values:
             return content
-        mark = MARK if content.startswith(MARK.encode()) else ""
+        byte_order_mark = MARK if content.startswith(MARK.encode()) else ""
         try:
-            return (mark + _computed(len(text), partial(self._edit, text, values))).encode()
-        except prerequisites.MissingModuleError:
+            return (byte_order_mark + _computed(len(text), partial(self._edit, text, values))).encode()
+        except prerequisites.MissingModuleError:  # which has nothing to do with this file
             raise
         except ResourceError as error:
             raise ResourceError(f"{path}: {error}") from error

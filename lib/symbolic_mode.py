@@ -12,7 +12,7 @@ _RIGHTS = {"r": 0o444, "w": 0o222, "x": 0o111, "s": 0o6000, "t": 0o1000}
 
 
 def apply(text: str, mode: int, *, directory: bool) -> int:
-    """Return ``mode`` after the clauses of ``text``; one without ``u``, ``g`` or ``o`` means all three.
+    """Return ``mode`` after the clauses of ``text``; a clause without ``u``, ``g`` or ``o`` is for all three.
 
     ``X`` is ``x`` for a directory, and for a file that any user may execute; ``u``, ``g`` or ``o`` after an operator
     means the rights of that class. Set-id bits of a directory stay under ``=`` unless named, as with chmod(1).

@@ -118,7 +118,7 @@ class Units:
             present = enabled(unit)
         if enable == present:
             return False
-        verb = "mask" if enable == "mask" else "enable" if enable else "disable"
+        verb = {"mask": "mask", True: "enable", False: "disable"}[enable]
         if verb != "mask" and (reason := UNCHANGEABLE.get(unit["UnitFileState"])):
             raise ResourceError(f"{name} cannot be {verb}d: {reason}")
         self.systemctl(verb, "--no-reload", "--quiet", "--", unit_name(name))
@@ -259,10 +259,9 @@ class Units:
         return units
 
     def show(self, names: Sequence[str], properties: Sequence[str] = PROPERTIES) -> list[Mapping[str, str]]:
-        """Return properties of units, from one call for a thousand.
+        """Return properties of units in the order of ``names``, also for units that do not exist.
 
-        They are in the order of ``names``, also for units that do not exist. Raise ``ProviderError`` if the answer
-        lacks a unit.
+        One call of systemctl reads a thousand units. Raise ``ProviderError`` if its answer lacks one.
         """
         if not self.answers():
             return list(map(self._show_file, names))

@@ -78,7 +78,7 @@ def _path(should: Mapping[str, Any], seconds: float) -> str:
 def _port(should: Mapping[str, Any], seconds: float) -> str:
     """Return the reason why a port does not accept a connection yet, or an empty text if it does."""
     host, port = should["host"], should["port"]
-    # A text goes through the codec idna, whose tables are large.
+    # As bytes an ASCII name is not encoded by the codec idna, whose large tables would be loaded.
     address = host.encode() if host.isascii() else host
     try:
         socket.create_connection((address, port), timeout=seconds).close()

@@ -388,7 +388,8 @@ def _contradiction_texts(definition: TypeDefinition, name: str, planned: object,
 def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drifted]:
     """Return the drift of recorded ``entries``: the differences of their rows from their records.
 
-    Imperative resources have none, as they cannot be read back, nor have renamed ones, whose records have other names.
+    A plan shows it. Imperative resources, which cannot be read back, and renamed ones, whose records have other names,
+    have none.
     """
     drift, moved = [], set(prior.moved_keys.values())
     for entry in entries if prior.records else ():

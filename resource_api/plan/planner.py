@@ -230,8 +230,8 @@ def plan(
 def late_orphans(prior: Prior, options: Options) -> Mapping[int, int]:
     """Return orphan's index → its stage, for those that are deleted only after all declared resources have succeeded.
 
-    Otherwise a failed run could delete a resource whose successor is not there yet. First those of ``--prune``, unless
-    ``--prune-always`` lifts that condition; then those of ``purge``.
+    Otherwise a failed run could delete a resource whose successor is not there yet. The first stage is that of
+    ``--prune``, which ``--prune-always`` does away with; the second that of ``purge``.
     """
     stages = {OrphanKind.PURGED: PURGE_STAGE, **({} if options.prune_always else {OrphanKind.UNDECLARED: PRUNE_STAGE})}
     return {index: stages[kind] for index, kind in prior.orphans.items() if kind in stages}
@@ -390,8 +390,9 @@ class _Planner:
         resource is decided at its turn, when all that acts before it has ended; until then the likely action stands in
         for the decision. ``unknown``: the attributes without known values.
         """
-        imperative = "imperative" in entry.definition.features
-        action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
+        action = Action.READ if entry.meta.lifecycle.external else Action.UPDATE
+        if "imperative" in entry.definition.features:
+            action = Action.RUN
         if not may_help:
             return self._make(entry, None, should, Decision(action, error=reason), noop)
         return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)

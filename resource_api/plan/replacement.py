@@ -104,10 +104,10 @@ class _ReplacingAttributes(NamedTuple):
 def _replacing_attributes(
     entry: Entry, differences: Sequence[Difference], planned: Planned, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
-    """Return the attributes whose differences replace the resource, by the origin of that rule.
+    """Return the attributes whose differences replace the resource, grouped by the origin of that rule.
 
-    They are ``init_only``, or listed in ``replace_on_changes`` or by the provider's plan. A value not known yet may
-    turn out equal: it counts only if replacing is allowed or its source is deleted first.
+    It is the type (``init_only``), the manifest (``replace_on_changes``) or the provider's plan. A value not known yet
+    may turn out equal: it counts only if replacing is allowed or its source is deleted first.
     """
     definition = entry.definition
     fixed = [change for change in differences if _is_fixed(change, definition) and _counts(change, entry, inputs)]

@@ -356,10 +356,10 @@ class _Edges:
 
 
 def requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
-    """Return the ``present`` entries that an entry requires; of one that is not present, its own requirements.
+    """Return the ``present`` entries that an entry requires, directly or through entries that are not present.
 
-    Entries without a step are not present, as in a partial run: an order through them still holds. ``requires``: entry
-    → the entries before it, directly.
+    An entry without a step, as in a partial run, is not present: an order through it still holds. ``requires``: entry →
+    the entries before it, directly.
     """
     required: set[int] = set()
     passed: set[int] = set()

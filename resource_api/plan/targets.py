@@ -240,10 +240,10 @@ def _with_related(
 
 
 def check_prune(catalog: Catalog, state: StackState, *, project_named: bool) -> None:
-    """Refuse to prune a project named after its file whose state comes from another manifest.
+    """Raise ``UsageError`` to prune a project without a name of its own if its state comes from another manifest.
 
-    Two files of the same name would delete each other's resources. ``project_named``: the user named the project.
-    Raises ``UsageError``.
+    It is named after its file: two files of the same name would delete each other's resources. ``project_named``: the
+    user named the project.
     """
     manifest = catalog.manifest
     if not (manifest.has_project or project_named or state.manifest in {"", manifest.recorded_as}):
@@ -336,7 +336,10 @@ def check_untargeted_dependents(
 
 
 def fail_with_untargeted_dependents(steps: Iterable[Step], dependents: Mapping[int, str]) -> list[Step]:
-    """Fail the replacements in ``dependents``: entry's index → an untargeted resource to be replaced with it."""
+    """Fail the replacements that would need a replacement outside of the targets, which the run must not make.
+
+    ``dependents``: index of the replaced entry → an untargeted resource to be replaced with it.
+    """
     errors = {
         index: f"would take {dependent} along, which is not among the targets; --with-dependents adds it"
         for index, dependent in dependents.items()

@@ -33,8 +33,8 @@ _CREATING = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 def predicted_value(path: ExpressionPath, step: Step) -> Any:
     """Return the value that a path, such as ``File[/a].mode``, has after a planned step.
 
-    Declared values come first, then those that the provider predicts, then those that were read. ``UNKNOWN`` if only
-    carrying out the step yields it. Raise ``ValueError`` if there is none, or the step deletes the resource.
+    A declared value comes first, then one that the provider predicts, then one that was read. It is ``UNKNOWN`` if only
+    carrying out the step yields it. Raise ``ValueError`` if there is no value, or the step deletes the resource.
     """
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:

@@ -87,7 +87,7 @@ class Lock:
             self._release()
 
     def write_holder(self, command: str) -> None:
-        """Note this process and its ``command``, for the message of one that waits; a failure is ignored."""
+        """Note this process and its ``command``, for the message of a process that waits; a failure is ignored."""
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         holder = Holder(
             os.getpid(), user_name(os.getuid()), command, since=since, boot=boot_id(), started=start_time(os.getpid())

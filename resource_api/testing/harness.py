@@ -384,7 +384,10 @@ class Harness:
         return rows, self.examples.world() if self.examples.world else None
 
     def track(self, *resources: Mapping[str, object]) -> None:
-        """Record resources before a law changes them, for ``restore``. Fail for one that it would delete."""
+        """Record resources before a law changes them, for ``restore``.
+
+        Fail if one exists already and can be deleted: it is not the law's, and ``restore`` would delete it.
+        """
         if "imperative" in self.definition.features:
             return
         names = self.names(*resources)

@@ -629,7 +629,8 @@ def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | 
 def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource) -> list[object]:
     """Return the answers of ``insync``, or its errors for the user, for values that differ from the one in ``row``.
 
-    Each is compared with the row as if declared; ``insync`` gets the declared values with parameters and defaults.
+    A law looks for an answer other than True among them. Each value takes the place of the declared one, beside the
+    other declared values with parameters and defaults.
     """
     compare, answers = harness.provider().insync, []
     context = harness.context(reading=True)

@@ -208,7 +208,7 @@ class StateCompliance:
             assert reopen().load(WEB).salt == salt
 
     def test_an_intent_is_known_until_its_outcome_is(self) -> None:
-        """An intent stays until its outcome is written, also if recorded twice, or together with resolved ones."""
+        """An intent stays until its outcome is written, also if recorded again, or if others of its call have one."""
         names: list[object] = ["/a", ("/b", "x")]
         both = [Intent("1", "file", name, "title", "create") for name in names]
         with self.held() as (store, reopen):

@@ -81,7 +81,10 @@ class LeasedSession:
     def __init__(
         self, server: ServerConnection, guard: threading.RLock, command: str, timeout: float, seconds: float
     ) -> None:
-        """Hold no lease yet; one is claimed for ``command`` and ``seconds``, by a write within ``timeout`` seconds."""
+        """Hold no lease yet: the first write of each stack claims one, and waits up to ``timeout`` seconds for it.
+
+        ``command`` is in the message of another run that waits; a lease that is not renewed ends after ``seconds``.
+        """
         self.stacks: dict[StackName, StackRows] = {}
         #: The error after which nothing more is written, or None.
         self.failure: StateError | None = None
@@ -273,8 +276,8 @@ class LeasedSession:
     def close(self, *, reconnect: bool) -> None:
         """End every lease of the session.
 
-        Without ``reconnect``, after a failure, those of a lost connection expire: to wait for the server would delay
-        the error.
+        Without ``reconnect``, after a failure, nothing is done if the connection is lost: to wait for the server would
+        delay the error, and the leases expire.
         """
         self._ended.set()
         if reconnect or self._server.is_open:

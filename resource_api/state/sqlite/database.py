@@ -61,7 +61,9 @@ class Database:
         """
         self.path = path
         with state_errors(path):
-            mode = "mode=rw" if write or remove_log else "mode=ro&immutable=1" if immutable else "mode=ro"
+            mode = "mode=ro&immutable=1" if immutable else "mode=ro"
+            if write or remove_log:  # only a connection that may write can remove the log
+                mode = "mode=rw"
             self._connection = _connect(path, mode)
         try:
             if remove_log:
@@ -105,7 +107,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write all rows of the ``with`` block or none; durable on exit. Raises ``StateError`` for a full disk."""
+        """Write all rows of the block or none; durable on exit. Raises ``StateError`` when the disk refuses."""
         self._execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -134,7 +134,7 @@ def _time_stamp() -> str:
 
 
 def _remove_oldest(directory: str) -> None:
-    """Remove the files beyond the limits, and unfinished ones of killed runs: no other run holds the lock."""
+    """Remove the files beyond the limits, and unfinished files of killed runs: no other run can be writing one now."""
     count = size = 0
     for name in reversed(private_files.oldest_first(os.listdir(directory))):
         is_run = _NAME.fullmatch(name) is not None

@@ -335,7 +335,10 @@ def _cache_directory(path: str) -> str:
 
 
 def _remove_oldest(path: str) -> None:
-    """Remove all but the newest entries of the cache of the database at ``path``: no run removes its own label."""
+    """Remove all but the newest entries of the cache of the database at ``path``.
+
+    Otherwise those of manifests that are no longer applied would remain for ever.
+    """
     with os.scandir(_cache_directory(path)) as files:
         entries = [file for file in files if file.name != _IDENTITY]
         entries.sort(key=lambda file: file.stat(follow_symlinks=False).st_mtime_ns)
