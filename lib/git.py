@@ -125,7 +125,7 @@ def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[s
 
 
 def reason(error: Exception) -> str:
-    """Return git's own reason for a failure, for the user; the command before it is left out, as it is long."""
+    """Return git's own reason for a failure, without the command, whose many options would hide it from the user."""
     if not isinstance(error, CommandError) or error.status is None or not error.stderr.strip():
         return str(error)
     return messages(error.stderr)

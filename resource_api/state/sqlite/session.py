@@ -230,7 +230,7 @@ class RecordedName(NamedTuple):
 
 
 def recorded(path: str) -> Iterator[tuple[StackName, list[RecordedName]]]:
-    """Yield each stack of the database at ``path``, and its resources, which a shell completes. Raise ``StateError``."""
+    """Yield each stack of the database at ``path`` and its resources, which shells complete. Raise ``StateError``."""
     opened = open_state(path)
     if opened is None:
         return
