@@ -103,9 +103,9 @@ def _refs(revision: str) -> list[str]:
 def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[str], dict[str, str]]]:
     """Yield the options and variables that give git access to the source while the block lasts.
 
-    Of ``should`` they are the private key ``identity`` or the ``password``, which reaches git through a pipe and a
-    credential helper, as other users could read it in an argument. ``user``: the one whom git runs as, who reads the
-    pipe.
+    They are made of the private key ``identity`` or the ``password`` in ``should``. A password reaches git through a
+    pipe and a credential helper, because other users could read it in an argument. ``user``: the one whom git runs as,
+    who reads the pipe.
     """
     ssh = "ssh -oBatchMode=yes"
     if should.get("identity") is not None:
@@ -132,7 +132,7 @@ def reason(error: Exception) -> str:
 
 
 def messages(stderr: str) -> str:
-    """Return the error output of git as one line: the first lines from an error on, without its prefix."""
+    """Return the errors in git's output as one line for a message, without ``fatal: `` and the lines before it."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     first = next((number for number, line in enumerate(lines) if line.startswith(PREFIXES)), 0)
     return "; ".join(re.sub(f"\\A({'|'.join(PREFIXES)})", "", line) for line in lines[first : first + MOST_LINES])

@@ -88,7 +88,10 @@ class PackageProvider(BaseProvider):
                 yield from ((name, effect) for name in causes or names)
 
     def _check_virtual(self, changes: Mapping[str, Change], effects: Sequence[SideEffect]) -> None:
-        """Raise ``ResourceError`` for a virtual package: another one would be installed, and ``get`` never find it."""
+        """Raise ``ResourceError`` for a virtual package, in whose place the program would install another one.
+
+        ``get`` would never find the declared package, and each run would install it again.
+        """
         changed = {name for effect in effects for name in (effect.name, *effect.aliases)}
         for name, (is_, should) in changes.items():
             creates = should["ensure"] != "absent" and (is_ or {}).get("ensure", "absent") == "absent"

@@ -20,7 +20,7 @@ SYSTEM = ("/usr/", "/bin/")
 
 
 def code(prefix: str) -> Iterator[str]:
-    """Yield the trees from which the Python in the directory ``prefix`` executes code.
+    """Yield the trees from which the Python in the directory ``prefix`` executes code, to check who can change them.
 
     They are the environment itself, the installation behind it, and the directories in its files of paths (``*.pth``,
     of an editable package), which are searched too.

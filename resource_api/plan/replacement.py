@@ -154,10 +154,11 @@ def _refusal(entry: Entry, reasons: Iterable[str]) -> str:
 
 
 def possible_failure(entry: Entry, differences: Sequence[Difference], planned: Planned) -> Sequence[str]:
-    """Return the warning, in two texts, that an update fails if a value not known yet turns out to differ; or ().
+    """Return the warning that an update fails if a value not known yet turns out to differ, or ().
 
-    The attribute needs a replacement, which the manifest forbids: the plan is an update, as the value may also turn out
-    equal. ``planned``: the provider's plan for ``differences``.
+    It is two texts: "only if size changes", and "fails then: " with the reason. The attribute needs a replacement, which
+    the manifest forbids: the plan is an update, as the value may also turn out equal. ``planned``: the provider's plan
+    for ``differences``.
     """
     if entry.meta.lifecycle.allows_replacement or not any(change.undecided for change in differences):
         return ()
@@ -433,7 +434,10 @@ def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step
 
 
 def fail(step: Step, error: str) -> Step:
-    """Return a step that fails; a conditional replacement fails only if it turns out to be needed."""
+    """Return a step that fails by a check of the whole plan, with its ``error``.
+
+    A conditional replacement fails only if it turns out to be needed.
+    """
     if step.decision.conditional:
         reasons = (*step.decision.reasons, f"fails then: {error}")
         return step._replace(decision=step.decision._replace(reasons=reasons, forbidden=error))

@@ -57,7 +57,7 @@ def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, obj
 
 
 def record_document(state: StackState, record: Record) -> dict[str, object]:
-    """Return one record as it is in the document; secrets are still ``Sealed``."""
+    """Return one record as it is in the document, before its encoding: secrets are still ``Sealed``."""
     fields = {("is" if key == "is_" else key): value for key, value in record.to_dict().items()}
     if record.private is None:
         del fields["private"]
