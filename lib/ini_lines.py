@@ -162,7 +162,7 @@ def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
             lines.append(Line("other"))
             gap, continued = gap or not text.strip(), continued and bool(text.strip())
             continue
-        # By a backslash it is certainly a part of the value above, and without a setting above of none.
+        # Behind a backslash a line is certainly a part of the value above; without a setting above it is of none.
         if continued or owner < 0:
             is_part, doubt = continued, ""
         else:

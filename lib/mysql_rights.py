@@ -84,7 +84,7 @@ def _grantees(users: Collection[str] | None) -> str:
 
 
 def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    """Return (account, target) and the right in a row of ``BY_RIGHT``, whose tables have a row for each right.
+    """Return (account, target) and the right in a row of ``BY_RIGHT``: one right on the server or on a database.
 
     If the right may be given to others, ``GRANT`` is returned beside it; ``USAGE`` is no right.
     """
@@ -95,7 +95,7 @@ def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
 
 
 def _some_rights(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    """Return (account, target) and all rights in a row of ``BY_OBJECT``, whose tables have a row for each object.
+    """Return (account, target) and the rights in a row of ``BY_OBJECT``: all rights on one table, column or routine.
 
     Rights on a column have its name.
     """

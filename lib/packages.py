@@ -120,7 +120,7 @@ class PackageProvider(BaseProvider):
 def _in_other_spellings(effects: Sequence[SideEffect], names: AbstractSet[str]) -> Iterator[tuple[str, SideEffect]]:
     """Yield the changes of declared packages under their other names: `nginx` and `nginx:amd64` are one package.
 
-    They are ``asked`` for, so that they do not count as changes beyond the declared one.
+    They are the declared change itself (``asked``): not shown, but in conflict with a declaration that they undo.
     """
     for effect in effects:
         spellings = (effect.name, *effect.aliases)

@@ -57,7 +57,7 @@ class Server:
     """One server, as one role."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Choose the newest psql, which knows all servers; nothing is connected before the first script."""
+        """Choose the newest psql, which works with all servers; nothing is connected before the first script."""
         self._config = config
         self._psql = Command(max(map(str, Path("/").glob(PROGRAMS)), key=_version, default="psql"), timeout=TIMEOUT)
         self._account = config["account"] if config["host"].startswith("/") else None

@@ -57,7 +57,7 @@ class RpmProvider(packages.PackageProvider):
     ) -> Iterator[tuple[str, str]]:
         """Yield (changed package, affected package), by a simulation of each change alone, which is slow.
 
-        Yield nothing if all effects are installations: then it does not matter which change causes them.
+        Yield nothing if all effects are installations: they are then attributed to all changes.
         """
         if all(effect.action == "install" for effect in effects):
             return

@@ -37,7 +37,7 @@ def matches(kind: str, key: str) -> bool:
     """
     name = kind.encode("utf-8", "surrogateescape")
     head = len(name).to_bytes(4, "big") + name
-    letters = len(head) * 8 // 6  # the last letter may have bits of the next byte too
+    letters = len(head) * 8 // 6  # those that depend on no later byte
     return len(key) > letters and key.startswith(b64encode(head)[:letters].decode())
 
 

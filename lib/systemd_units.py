@@ -290,7 +290,7 @@ class Units:
         loaded = json.loads(self.systemctl("list-units", "--all", *options)) if self.answers() else []
         units = {entry["unit_file"] for entry in unit_files if entry["state"] != "alias"}
         units |= {entry["unit"] for entry in loaded if entry["load"] not in {"not-found", "error", "bad-setting"}}
-        # ``getty@.service`` is a template; a name cannot begin with a dash, which would be an option of systemctl.
+        # ``getty@.service`` is a template; a name that begins with a dash cannot be declared.
         return sorted(short_name(unit) for unit in units if "@." not in unit and unit[0] != "-")
 
 

@@ -137,7 +137,7 @@ def subject(name: x509.Name) -> dict[str, str]:
 
 
 def alt_names(holder: x509.Certificate | x509.CertificateSigningRequest) -> list[str]:
-    """Return the alternative names in a certificate or request as the attribute has them: ``DNS:example.com``."""
+    """Return the alternative names in a certificate or request, sorted, as the attribute has them: ``DNS:a.org``."""
     names = _extension(holder, x509.SubjectAlternativeName) or ()
     kinds: dict[type[Any], str] = {
         x509.DNSName: "DNS",

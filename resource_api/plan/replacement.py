@@ -156,7 +156,7 @@ def _refusal(entry: Entry, reasons: Iterable[str]) -> str:
 def possible_failure(entry: Entry, differences: Sequence[Difference], planned: Planned) -> Sequence[str]:
     """Return the warning that an update fails if a value not known yet turns out to differ, or ().
 
-    It is two texts: "only if size changes", and "fails then: " with the reason. The attribute needs a replacement, which
+    It is two texts: "only if size changes", and "fails then: " with a reason. The attribute needs a replacement, which
     the manifest forbids: the plan is an update, as the value may also turn out equal. ``planned``: the provider's plan
     for ``differences``.
     """
@@ -304,8 +304,8 @@ def host_of(catalog: Catalog, entry: Entry) -> Entry | None:
 def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
     """Return whether a resource must be deleted while the source of an attribute's value is replaced.
 
-    It must if the type or the manifest says that only a new resource gets another value of the attribute. This is
-    enough for resources outside of the targets: they are not read, so no provider can plan further reasons for them.
+    It must if by the type or the manifest only a new resource gets another value of the attribute. This is enough for
+    resources outside of the targets: they are not read, so no provider can plan further reasons for them.
     """
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:

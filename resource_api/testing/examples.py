@@ -109,7 +109,7 @@ def similar_resources(definition: TypeDefinition, present: Mapping[str, object],
 def _names(datatype: DataType, name: object, count: int) -> list[object]:
     """Return names that resemble ``name`` and are valid: ``app-2.conf``, ``app2.conf``, ``2app.conf`` for ``app.conf``.
 
-    There are up to ``count`` of each form: for a number, of the only form, the numbers after it.
+    There are up to ``count`` of each form. Those of a number are the numbers after it.
     """
     near: list[object] = []
     if isinstance(name, str):

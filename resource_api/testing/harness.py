@@ -258,7 +258,7 @@ class Harness:
             return None
 
     def settled_listing(self, names: Collection[Name]) -> list[Resource] | None:
-        """Wait until ``names`` are among all listed resources, and return the rows of these; None if none are listed.
+        """Wait until ``names`` are among all listed resources; return the rows of all, or None without a listing.
 
         Services may show changes late: wait up to the ``settle`` seconds of the type.
         """

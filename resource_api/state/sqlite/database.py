@@ -207,7 +207,7 @@ def create(path: str) -> None:
 
 
 def check_not_newer(path: str) -> None:
-    """Raise ``StateError`` for a database of a newer format, before anything is written beside it.
+    """Raise ``StateError`` for a database of a newer format, before anything is written.
 
     Any other fault is ignored: opening the database reports it, or ``recover`` repairs it.
     """
@@ -245,9 +245,9 @@ def check_permissions(path: str) -> None:
 
 
 def _permission_problem(location: str, path: str, status: os.stat_result) -> str:
-    """Return the problem with the permissions of a ``location``, with its remedy, or "".
+    """Return the problem that forbids a database at ``path``, with its remedy, or "".
 
-    ``location`` is the ``path`` of the database, or its directory.
+    ``location`` is that path or its directory, of which ``status`` has the permissions.
     """
     is_directory, others_write = location != path, status.st_mode & OTHERS_WRITE
     if not is_directory and not stat.S_ISREG(status.st_mode):

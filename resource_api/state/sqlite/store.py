@@ -337,7 +337,7 @@ def _cache_directory(path: str) -> str:
 def _remove_oldest(path: str) -> None:
     """Remove all but the newest entries of the cache of the database at ``path``.
 
-    Otherwise those of manifests that are no longer applied would remain for ever.
+    Otherwise those of manifests that are no longer applied would never be removed.
     """
     with os.scandir(_cache_directory(path)) as files:
         entries = [file for file in files if file.name != _IDENTITY]
