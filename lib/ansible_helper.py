@@ -194,7 +194,7 @@ def await_end(child: int) -> None:
 
 def main() -> None:
     """Answer the requests on standard input until it ends."""
-    # It was started so that the kernel kills it with its parent: then nobody would end the module that runs.
+    # Not killed with its parent any more, as it was started: nobody would end the module that runs.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
     answers = os.dup(1)
     os.dup2(2, 1)  # prints of Ansible are no answers

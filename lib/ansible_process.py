@@ -56,7 +56,7 @@ class AnsibleProcess:
     """A running helper; ``call`` ends it when it fails to answer."""
 
     def __init__(self, python: str) -> None:
-        """Start the helper in an interpreter that has Ansible; it serves many calls, because its start takes seconds.
+        """Start the helper in an interpreter that has Ansible; it serves many calls, because its start is slow.
 
         Raise ``CommandError`` where other users can change its code, ``ResourceError`` if it cannot be started.
         """

@@ -175,7 +175,7 @@ def _row(name: str, service: Service) -> Resource:
 def runlevel_directories(pattern: str) -> Iterable[tuple[str, list[str]]]:
     """Yield the name of each directory of a runlevel, and of its files, whose links show the enabled services.
 
-    ``pattern`` is that of the directories in /etc, such as ``rc?.d``.
+    ``pattern`` is that of the directories in /etc, such as ``rc[0-6S].d``.
     """
     parent, _, names = pattern.rpartition("/")
     for directory in listing.matching(f"/etc/{parent}", names):

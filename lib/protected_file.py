@@ -95,7 +95,7 @@ def write_all(
                     batch.remove(path)
                 else:
                     _write(batch, path, content(path, is_, should), should)
-            # At once: the content of the next file may be derived from this one, such as a request from a key.
+            # At once: the next file may be made by means of this one, as a certificate by that of its authority.
             for written, failure in batch.flush():
                 context.failed(written, message=files.describe_error(failure, written))
 

@@ -459,8 +459,8 @@ class _Planner:
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
         """Return ``should`` with the values of its ``${...}`` as far as known, the unknown attributes, an error or "".
 
-        The unknown attributes refer to values that only this run yields. ``should`` is as declared if a reference leads
-        nowhere, which is such an error.
+        The unknown attributes refer to values that only this run yields. With the error that a reference leads nowhere,
+        ``should`` is as declared.
         """
         values: dict[str, object] = {}
         for name in entry.pending:
@@ -536,7 +536,7 @@ class _Planner:
             raise EvaluationError(failure or str(error)) from error
 
     def _needs_noop(self, entry: Entry, unknown: Sequence[str]) -> bool:
-        """Return whether a step must be noop because a noop step, which yields nothing, has an ``unknown`` value."""
+        """Return whether a step must be noop because an ``unknown`` value comes from a noop step, which yields none."""
         required = (self.steps.get(index) for index in self.catalog.requires.get(entry.index, ()) if unknown)
         noop = {step.entry.index for step in required if step is not None and step.noop and would_change(step)}
         if not noop:

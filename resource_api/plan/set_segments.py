@@ -185,7 +185,7 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
 
 
 def _removals_of_own_host(nodes: Sequence[_Node]) -> dict[int, set[int]]:
-    """Return node whose resource may disappear with its host (``deleted_with``) → the nodes that remove the host."""
+    """Return each node whose resource may disappear with its host (``deleted_with``) → the nodes that remove that."""
     removals = _removals_by_reference(nodes)
     hosts = {}
     for number, (step, removal) in enumerate(nodes):

@@ -178,7 +178,7 @@ def _pattern_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
 
 
 def aliases(catalog: Catalog) -> dict[str, str]:
-    """Return alias → reference, both with the enclosing component, so that options also match a resource's old name."""
+    """Return alias → reference, both with the enclosing component, so that options match the second name too."""
     every: list[Entry | ComponentInstance] = [*catalog.entries, *catalog.components.values()]
     return {
         str(child_reference(declared.parent, declared.type, alias)): str(declared.reference)
@@ -240,7 +240,7 @@ def _with_related(
 
 
 def check_prune(catalog: Catalog, state: StackState, *, project_named: bool) -> None:
-    """Raise ``UsageError`` to prune a project without a name of its own if its state comes from another manifest.
+    """Raise ``UsageError`` for pruning a project without a name of its own if its state is another manifest's.
 
     It is named after its file: two files of the same name would delete each other's resources. ``project_named``: the
     user named the project.
@@ -267,7 +267,7 @@ class IncompleteRun(NamedTuple):
     missing: Collection[Entry]
 
     def __str__(self) -> str:
-        """Return the warning for the user, with the first names of both."""
+        """Return the warning for the user, with the first resources that are missing, and those left out."""
         verb, them = ("is", "it") if len(self.missing) == 1 else ("are", "them")
         missing, entries = (
             show_first([entry.reference for entry in part], _LEFT_OUT_NAMED) for part in (self.missing, self.entries)

@@ -216,9 +216,9 @@ class Cipher:
 
 
 def _library() -> tuple[type[AESGCM], type[Exception]]:
-    """Return the cipher and its error, imported with the first secret only, because the library is slow to import.
+    """Return the cipher and its error, imported with the first secret: most runs need no encryption.
 
-    Raises ``UsageError`` when it is missing.
+    Raises ``UsageError`` when the library is missing.
     """
     try:
         from cryptography.exceptions import InvalidTag
