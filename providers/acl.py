@@ -53,7 +53,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse entries that are the mode of the type file, repeated entries, and a list without any other."""
+        """Refuse repeated entries and those that are digits of the mode: a list needs at least one other entry."""
         yield from refused_secrets(should)
         declared = should.get("permission")
         is_complete = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)
@@ -72,8 +72,9 @@ class Provider(BaseProvider):
         try:
             declared = resolve(should["permission"])
         except ResourceError:
-            # One of both attributes has to differ.
-            return attribute != "permission"  # a user or group that does not exist yet
+            # A user or group does not exist yet, so the list differs: ``permission`` alone reports it.
+            return attribute != "permission"
+        # The first member is the file itself, which ``recursive`` leaves to ``permission``.
         members = [""] if attribute == "permission" else list(_members(name, should))[1:]
         with files.Directories() as directories:
             paths = {member: file_trees.member_path(name, member) for member in members}
@@ -114,7 +115,10 @@ class Provider(BaseProvider):
 
 
 def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
-    """Return the files that get the list: path within ``path`` (of itself empty) → mode of a directory, or 0."""
+    """Return the files that get the list: path within ``path`` (its own is empty) → mode if it is a directory, or 0.
+
+    ``_ordered`` needs the modes.
+    """
     if not should.get("recursive") or not os.path.isdir(path):  # noqa: PTH112 - a text
         return {"": 0}
     members = file_trees.read_tree(path, file_trees.ignored(None), should["max_files"]).members.items()
@@ -232,19 +236,19 @@ def expected(
     """
     access, default = read(status, attributes)
     directory = stat.S_ISDIR(status.st_mode)
-    runs = directory or any(access[key] & 1 for key in OF_MODE)
-    entries: Acl = {}
+    executable = directory or any(access[key] & 1 for key in OF_MODE)
+    own: Acl = {}
     inherited: Acl = {}
     for entry in declared:
         if directory or not entry.default:
-            bits = entry.bits & ~1 if entry.conditional and not runs else entry.bits
-            (inherited if entry.default else entries)[entry.key] = bits
-    new = _combined(access, entries, inclusive=inclusive)
+            bits = entry.bits & ~1 if entry.conditional and not executable else entry.bits
+            (inherited if entry.default else own)[entry.key] = bits
+    new_access = _combined(access, own, inclusive=inclusive)
     if not inherited and (inclusive or not default):
-        return new, {}
+        return new_access, {}
     # A default list needs the three entries of a mode too.
-    start = default or {key: new[key] for key in OF_MODE}
-    return new, _combined(start, inherited, inclusive=inclusive)
+    present_default = default or {key: new_access[key] for key in OF_MODE}
+    return new_access, _combined(present_default, inherited, inclusive=inclusive)
 
 
 def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
@@ -273,16 +277,19 @@ def _combined(present: Acl, declared: Acl, *, inclusive: bool) -> Acl:
     new = {key: bits for key, bits in present.items() if key[0] not in NAMED or not inclusive} | declared
     if MASK_KEY in declared:
         return new
-    limit = present.get(MASK_KEY, present[GROUP_KEY])
+    # A list without a mask has no named entries either: its group has the rights that a mask would grant.
+    present_mask = present.get(MASK_KEY, present[GROUP_KEY])
     needed = 0
     for key, bits in declared.items():
         needed |= bits if key[0] in LIMITED else 0
     new.pop(MASK_KEY, None)
     has_named = any(key[0] in NAMED for key in new)
     # The mask grows or goes: without this, the remaining entries would get rights that it has denied.
-    if needed & ~limit or not has_named:
-        new = {key: bits & limit if key[0] in LIMITED and key not in declared else bits for key, bits in new.items()}
-    return new | {MASK_KEY: limit | needed} if has_named else new
+    if needed & ~present_mask or not has_named:
+        for key in new.keys() - declared.keys():
+            if key[0] in LIMITED:
+                new[key] &= present_mask
+    return new | {MASK_KEY: present_mask | needed} if has_named else new
 
 
 def _decode(data: bytes) -> Acl:
@@ -296,7 +303,7 @@ def _encode(acl: Acl) -> bytes:
 
 
 def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
-    """Return the ``Entry`` for an entry of the kernel's list, with the name of its user or group."""
+    """Return an entry of the kernel's list, which has numbers, with the name of its user or group, for ``as_text``."""
     tag, number = key
     find = {USER: files.user_name, GROUP: files.group_name}.get(tag)
     name = "" if find is None else find(number)
@@ -304,7 +311,7 @@ def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
 
 
 def problems(permission: Iterable[str]) -> Iterator[str]:
-    """Yield the mistakes in declared entries that need no look at the machine's users and groups."""
+    """Yield the mistakes in declared entries, for ``validate``, which does not look up users and groups yet."""
     entries = list(map(parse, permission))
     keys = set()
     for entry in entries:

@@ -91,8 +91,8 @@ class Provider(BaseProvider):
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
         """Bring a group to its declared state: install choices, remove others, and select one, which makes the links.
 
-        A choice is installed again if it differs; all are if the link of the group is new: the program changes both by
-        another installation.
+        The program has no command for a change: a choice that differs is installed again, and all choices for a new
+        link of the group.
         """
         present, choices = is_ or {"choices": {}}, should.get("choices") or {}
         link = should.get("link") or present.get("link")
@@ -119,7 +119,10 @@ class Provider(BaseProvider):
         self.tool("--quiet", "--install", link, name, path, str(choice["priority"]), *words)
 
     def _select(self, name: str, should: Mapping[str, Any]) -> None:
-        """Select the declared choice of a group, or else the present one again, which mends a broken link."""
+        """Select the declared choice of a group, or else the present one again, which mends a broken link.
+
+        The choice ``auto`` is the one with the highest priority.
+        """
         group = self._query(name)
         path = should.get("path") or (group["path"] if group is not None else "auto")
         if path != "auto":
@@ -159,6 +162,7 @@ def _links(group: Mapping[str, Any]) -> Iterator[str]:
 
 def _check_link(link: str) -> None:
     """Raise ``ResourceError`` for a link that others could redirect, by the existing directories on its path."""
+    # The program makes directories that do not exist yet: the last existing one must be safe.
     path = link
     while os.path.dirname(path) != path and not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - texts
         path = os.path.dirname(path)  # noqa: PTH120 - as above
@@ -206,8 +210,8 @@ def _fields(block: str) -> dict[str, Any]:
 def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any]) -> str | None:
     """Return the first missing or wrong link of a group, or None; ``insync`` reports it, and ``set`` mends it.
 
-    ``link`` leads to one in ``DIRECTORY``, and that to the ``choice``; the same holds for its slave links. A group
-    without a choice counts as broken.
+    ``/usr/bin/editor`` is a link to ``/etc/alternatives/editor``, and that one to the choice, ``/usr/bin/vim``; a slave
+    link likewise. A group without a choice counts as broken.
     """
     if choice is None:
         return f"{DIRECTORY}/{group}"
@@ -215,11 +219,11 @@ def _broken(group: str, link: str, choice: str | None, choices: Mapping[str, Any
     # For a path that does not exist there are no links: manual pages that were not installed.
     slaves = choices.get(choice, {}).get("slaves", {}).items()
     links += [(slave["link"], name, slave["path"]) for name, slave in slaves if os.path.exists(slave["path"])]  # noqa: PTH110 - a text
-    for first, name, path in links:
-        second = f"{DIRECTORY}/{name}"
-        for position, target in ((first, second), (second, path)):
-            if not os.path.islink(position) or os.readlink(position) != target:  # noqa: PTH114, PTH115 - as above
-                return position
+    for public, name, path in links:
+        managed = f"{DIRECTORY}/{name}"
+        for source, target in ((public, managed), (managed, path)):
+            if not os.path.islink(source) or os.readlink(source) != target:  # noqa: PTH114, PTH115 - as above
+                return source
     return None
 
 
@@ -229,7 +233,10 @@ def _differing(present: Mapping[str, Any], declared: Mapping[str, Any]) -> set[s
 
 
 def _is_as_declared(present: Any, choice: Any) -> bool:
-    """Return whether a choice has the declared priority, and the slave links if these are declared too."""
+    """Return whether a choice has the declared priority, and the slave links if these are declared too.
+
+    Each is a dictionary, or the word "absent" for a choice that is missing or to be removed.
+    """
     if "absent" in (present, choice):
         return bool(present == choice)
     slaves = present.get("slaves", {})

@@ -104,7 +104,7 @@ class Provider(SimpleProvider):
             for name, should in removed.items():
                 if rest := _without(name, present):
                     yield from prerequisites.written_in_place({name: str(path)})
-                elif rest is not None:
+                elif rest is not None:  # the key is the only one in the file
                     problems = prerequisites.kept_by_mounts({str(path): should})
                     yield from ((name, problem) for _, problem in problems)
 
@@ -157,7 +157,7 @@ class Provider(SimpleProvider):
                 if rest := _without(name, self._list(home, path)):
                     keys = self._export(home, path, rest, armor=path.suffix == ".asc")
                     batch.replace(str(path), keys, mode=0o644, uid=0, gid=0)
-                elif rest is not None:
+                elif rest is not None:  # the key is the only one in the file
                     batch.remove(str(path))
 
     def _errors(self, copy: Copy) -> list[str]:

@@ -95,7 +95,7 @@ class Provider(BaseProvider):
                 batch.remove(path)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return apt's errors about a copy, with one installed package: to read all takes long."""
+        """Return apt's errors about a copy of the files; one package counts as installed, as reading all takes long."""
         status = f"{copy.main}.status"
         whole_directory.write(status, STATUS)
         paths = {"preferences": copy.main, "preferencesparts": copy.directory, "sourcelist": NONE, "sourceparts": NONE}
@@ -125,8 +125,8 @@ def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
     apt takes the first record that matches a version, in the order of the files' names.
     """
-    own = Path(_path(name)).name
-    earlier = [path for path in listing.matching(DIRECTORY) if path.name < own and _is_read(path.name)]
+    own_file = Path(_path(name)).name
+    earlier = [path for path in listing.matching(DIRECTORY) if path.name < own_file and _is_read(path.name)]
     for path in (Path(MAIN), *earlier):
         records = []
         with suppress(OSError, ResourceError):
@@ -134,9 +134,10 @@ def _earlier(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
         for fields in records:
             pin, priority = _pin(fields.get("pin", "")), fields.get("pin-priority", "")
             packages = fields.get("package", "").split()
-            both = [package for package in should.get("packages", ()) if _is_among(package, packages)]
-            if both and pin in {should.get("pin"), "version *"} and priority != str(should.get("priority")):
-                message = f"{path} comes before it and gives {', '.join(both)} the priority {priority}, which counts"
+            common = [package for package in should.get("packages", ()) if _is_among(package, packages)]
+            # Only the same pin and that of any version match all the versions of the declared one.
+            if common and pin in {should.get("pin"), "version *"} and priority != str(should.get("priority")):
+                message = f"{path} comes before it and gives {', '.join(common)} the priority {priority}, which counts"
                 yield Problem("priority", message, severity="warning")
 
 

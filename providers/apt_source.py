@@ -69,7 +69,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse components for a path, a suite without any, and an option that is an attribute, as apt does."""
+        """Refuse components for a path, any other suite without components, and an attribute among the options."""
         suites, components = should.get("suites"), should.get("components")
         if isinstance(suites, list) and should.get("ensure") != "absent":
             paths = [suite for suite in suites if isinstance(suite, str) and suite.endswith("/")]
@@ -143,7 +143,10 @@ class Provider(BaseProvider):
                 yield Problem(None, message, needs=f"File[{repeated}]")
 
     def _repeated(self, directory: str, file_name: str) -> Sequence[str]:
-        """Return the files with a repository that ``file_name`` declares too, by apt's warnings about ``directory``."""
+        """Return the other files with a repository of ``file_name``, from apt's warnings about a temporary directory.
+
+        ``directory`` has links to all files; the result has the paths of the files themselves.
+        """
         pairs = (match.groups() for match in map(REPEATED.match, self._messages(MAIN, directory)) if match)
         paths = {path for pair in pairs if f"{directory}/{file_name}" in pair for path in pair}
         return sorted(path.replace(directory, DIRECTORY) for path in paths - {f"{directory}/{file_name}"})
@@ -154,6 +157,7 @@ class Provider(BaseProvider):
 
     def _messages(self, main: str, directory: str) -> list[str]:
         """Return apt's errors and warnings about a main file and a directory of sources; nothing is fetched."""
+        # The command reads all sources; the filter matches none of the indexes that it would print.
         options = ("-o", f"Dir::Etc::sourcelist={main}", "-o", f"Dir::Etc::sourceparts={directory}")
         result = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
         return result.stderr.splitlines()
@@ -187,7 +191,7 @@ def _names() -> Iterable[str]:
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
-    """Return the row of a source from its file's fields by lower-case names; those of no attribute are ``options``."""
+    """Return the row of a source from its file's fields by lower-case name; fields without an attribute are options."""
     row: Resource = {"name": name, "ensure": "present"}
     row |= {attribute: fields.get(field.lower(), "").split() for attribute, field in LISTS.items()}
     row |= {attribute: sorted(set(row[attribute])) for attribute in ("types", "architectures")}
@@ -213,6 +217,7 @@ def _edits(title: str, should: Mapping[str, Any]) -> dict[str, str]:
     if attributes.get("enabled") is not None:
         edits["Enabled"] = "" if attributes["enabled"] else "no"
     if attributes.get("options") is not None:
+        # The present options are removed, unless they are declared again.
         edits |= {_field(field): "" for field in present if field not in FIELDS} | attributes["options"]
     return edits
 

@@ -67,7 +67,7 @@ class Provider(BaseProvider):
         yield from (row for _, row in read_each(context, names, unlisted, _read, missing=()))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the missing prerequisites of an unpacked archive: the directory above it, its owner, its group."""
+        """Yield the missing prerequisites (directory above, owner, group), and mount points that hinder a change."""
         yield from prerequisites.kept_by_mounts(changes)
         changes = prerequisites.present(changes)
         for path, should in changes.items():
@@ -90,16 +90,17 @@ class Provider(BaseProvider):
             if record is not None:
                 files.remove_unpacked(path, record)
             return
-        before = record or files.UnpackRecord()
+        recorded = record or files.UnpackRecord()
         archive: Archive = reveal(should["source"])
         owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
-        default_mode = 0o600 if record is None and has_secret(should["source"]) else before.mode
+        # The members of a new archive that is secret are for their owner alone.
+        default_mode = 0o600 if record is None and has_secret(should["source"]) else recorded.mode
         options = files.UnpackOptions(
             should["max_size"],
             should["max_members"],
             default_mode if mode is None else int(mode, 8),
-            before.uid if owner is None else files.user_id(owner),
-            before.gid if group is None else files.group_id(group),
+            recorded.uid if owner is None else files.user_id(owner),
+            recorded.gid if group is None else files.group_id(group),
             should.get("force", False),
         )
         files.unpack(path, archive, options, record)
@@ -110,6 +111,7 @@ def _read(_directories: files.Directories, path: str) -> Resource | None:
     record = files.UnpackRecord.read(path)
     if record is None:
         return None
+    # A record has no checksum until its archive is unpacked to the end.
     altered = files.altered_members(path, record) if record.sha256 else [INTERRUPTED]
     row: Resource = {"ensure": "present", "path": path, "altered": altered}
     if record.sha256:

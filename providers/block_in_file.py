@@ -90,7 +90,10 @@ def edit(lines: files.Lines, states: Mapping[tuple[str, str], Mapping[str, Any] 
 
 
 def find(texts: list[str], name: str, marker: str) -> tuple[int, int] | None:
-    """Return the numbers of a block's two marker lines, or None. Raise ``ResourceError`` for any other number."""
+    """Return the numbers of a block's two marker lines, or None without any.
+
+    Raise ``ResourceError`` if one of them is missing, there twice, or in the wrong order.
+    """
     begin, end = _markers(name, marker)
     begins, ends = ([number for number, text in enumerate(texts) if text.rstrip() == line] for line in (begin, end))
     if not begins and not ends:

@@ -106,17 +106,21 @@ class Provider(BaseProvider):
                     yield accepted
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a job, crontab(1) and the user, and variables that reach later jobs."""
+        """Yield the missing prerequisites of a job (crontab(1), the user), and its variables that reach later jobs."""
         states_by_user: dict[str, dict[str, Mapping[str, Any]]] = {}
         for name, should in changes.items():
             yield from ((name, problem) for problem in _missing(name[1]))
             states_by_user.setdefault(name[1], {})[name[0]] = should
         for user, states in states_by_user.items():
+            # A job whose command is not known yet cannot be written, even in memory.
             complete = {name: should for name, should in states.items() if "command" in should}
             yield from (((name, user), problem) for name, problem in self._reaching(user, complete))
 
     def _reaching(self, user: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for each job whose variables, which only another value ends, would reach later jobs too."""
+        """Yield a problem for each job whose variables would apply to later jobs too.
+
+        A variable applies down to its next value. The jobs in ``states`` are edited in memory only.
+        """
         try:
             table = self._table(user)
         except (ResourceError, OSError):
@@ -136,7 +140,7 @@ class Provider(BaseProvider):
         file_parts.edit_files(changes, lambda name: (name[1], name[0]), self._edit)
 
     def _edit(self, user: str, states: Mapping[str, Mapping[str, Any] | None], _mode: int) -> None:
-        """Change a user's table in memory, and install it if that changes it."""
+        """Change a user's table in memory, and install it if that changes it; crontab(1) itself sets the mode."""
         table = self._table(user)
         content = table.content
         edit(table, states)
@@ -144,7 +148,11 @@ class Provider(BaseProvider):
             self._install(user, table.content)
 
     def _table(self, user: str) -> files.Lines:
-        """Return a user's crontab without a header. Raise ``OSError`` or ``ResourceError`` if it cannot be read."""
+        """Return a user's crontab without the header that crontab(1) writes into it.
+
+        Root reads the file itself, any other user calls crontab(1). Raise ``OSError`` or ``ResourceError`` if it cannot
+        be read.
+        """
         if (spool := _spool()) is not None:
             text = _read(spool, user)
         else:

@@ -48,12 +48,12 @@ class Provider(ImperativeProvider):
         Raise ``CommandError`` if other users can change its code, so that a plan shows the refusal too.
         """
         self._declared[name] = should
-        answer = not should["refreshonly"] and _allowed(should)
-        argv = _argv(*_commands(should, "command"), shell=should["shell"]) if answer else ()
-        if argv:
+        allowed = not should["refreshonly"] and _allowed(should)
+        argv = _argv(*_commands(should, "command"), shell=should["shell"]) if allowed else ()
+        if argv:  # not an empty text
             program = os.path.join(should.get("cwd") or "/", argv[0]) if "/" in argv[0] else argv[0]  # noqa: PTH118 - text
             _check(Command(program), argv, should)
-        return answer
+        return allowed
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the missing prerequisites of a command: its user, its directory, its program."""
@@ -84,11 +84,13 @@ class Provider(ImperativeProvider):
 
 
 def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
-    """Return the commands in an attribute, each a text or a list of words; the name is one by default."""
+    """Return the commands in an attribute, each a text or a list of words; the default of ``command`` is the name."""
     value = should.get(attribute)
     if attribute == "command":
         return [should["name"] if value is None else value]
-    return value if isinstance(value, list) else [] if value is None else [value]
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
@@ -128,7 +130,7 @@ def _execute(context: Context, should: Mapping[str, Any]) -> None:
         if result.exit_code in returns:
             return
         if should["logoutput"] == "on_failure" and not context.enabled(log):
-            # But the last lines of stderr, which the message of the failure contains.
+            # Without the last lines of stderr, which the message of the failure contains.
             for line in [*result.stdout.splitlines(), *_lines(result.stderr)[:-TAIL]]:
                 context.notice(line)
         failure = _failure(argv, returns, result)
@@ -204,7 +206,7 @@ def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _argv(command: str | list[str], *, shell: bool) -> list[str]:
-    """Return the words of a command: a list as it is, a text split as by a shell, or as the argument of one."""
+    """Return the words of a command: a list as it is; a text split as by a shell, or whole as the argument of one."""
     if isinstance(command, list):
         return command
     return ["/bin/sh", "-c", command] if shell else shlex.split(command)

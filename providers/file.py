@@ -48,6 +48,7 @@ class Provider(BaseProvider):
         """
         for resource in resources:
             path = resource.get("path", "/")
+            # Few paths need it, and a type has thousands of them.
             if "//" in path or "/." in path or (path[-1] == "/" and path != "/"):
                 resource["path"] = files.canonical_path(path)
             if resource.get("ensure") == "present":
@@ -102,9 +103,10 @@ class Provider(BaseProvider):
             number = files.owner_number(should[attribute])
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
         if attribute == "mode":
-            mode = _mode(should["mode"], is_["ensure"], is_.get("mode")) if should["mode"] else None
+            mode = _octal_mode(should["mode"], is_["ensure"], is_.get("mode")) if should["mode"] else None
             if is_["ensure"] == "link" or mode in {None, is_.get("mode")}:
                 return True
+            # The message has the octal mode that a symbolic one results in.
             return None if mode == should["mode"] else (False, f"changed from {is_.get('mode')} to {mode}")
         if isinstance(asset := _reveal(should[attribute]), Asset):
             return _compared_asset(name, is_, asset, secret=isinstance(should[attribute], Sensitive))
@@ -122,13 +124,13 @@ class Provider(BaseProvider):
     def _rows(self, context: Context, names: Collection[str]) -> Iterator[Resource]:
         """Yield the rows one by one, so that few contents are in memory; an unreadable file fails alone."""
         # Many files have the same kind, mode and owner: (mode, uid, gid) → these attributes.
-        heads: dict[tuple[int, int, int], Resource] = {}
+        status_rows: dict[tuple[int, int, int], Resource] = {}
         with files.Directories() as directories:
             for path in names:
                 try:
                     status, content = files.stat_and_read(directories, path, LIMIT)
                     key = status.st_mode, status.st_uid, status.st_gid
-                    row = {"path": path, **(heads.get(key) or heads.setdefault(key, _head(status)))}
+                    row = {"path": path, **(status_rows.get(key) or status_rows.setdefault(key, _status_row(status)))}
                     if content is not None:
                         row |= _content_row(content)
                     elif row["ensure"] == "link":
@@ -148,7 +150,7 @@ class Provider(BaseProvider):
                 *prerequisites.missing_place(path, should),
                 *prerequisites.missing_file("source", _reveal(should.get("source"))),
                 *prerequisites.missing_checker(should.get("validate_cmd")),
-                *_in_its_place(path, should),
+                *_kind_problems(path, should),
             ],
         )
 
@@ -218,7 +220,7 @@ class Provider(BaseProvider):
             "gid": self._id(files.group_id, should.get("group")),
         }
         mode = _new_mode(is_, should, ensure)
-        # Otherwise the content goes into a new file, into which only we write.
+        # A file that another user may write to or replace is not kept: its content goes into a new one.
         reusable = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
         if ensure == "link":
             if is_ is None or is_.get("target") != should["target"]:
@@ -267,7 +269,10 @@ def _has_secret(should: Mapping[str, Any]) -> bool:
 def _content(
     path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], *, reusable: bool
 ) -> bytes | Iterator[bytes] | None:
-    """Return the content to write, or None if the present, ``reusable`` file has it; by default a new one is empty."""
+    """Return the content to write, or None if the present file has it and can be kept (``reusable``).
+
+    A new file without a declared content is empty.
+    """
     exists = is_ is not None and is_["ensure"] == "file"
     can_stay = exists and reusable
     content, source = _reveal(should.get("content")), _reveal(should.get("source"))
@@ -302,7 +307,10 @@ def _compared_asset(path: str, is_: Mapping[str, Any], asset: Asset, *, secret: 
 
 
 def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
-    """Return the SHA-256 of a file, or "" for anything else; only one too long for ``get`` is read again."""
+    """Return the SHA-256 of a file, or "" for anything else.
+
+    It is in the row of ``get``, except for a file longer than ``LIMIT``, which is read here.
+    """
     if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
         return str((is_ or {}).get("checksum", ""))
     import hashlib  # slow to import, and needed for large files only
@@ -312,7 +320,7 @@ def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
 
 
 def _same_bytes(path: str, source: str) -> bool:
-    """Compare two files up to the first difference, without a checksum of both; a missing file differs."""
+    """Compare a file with its source up to the first difference, without a checksum of both; a missing one differs."""
     try:
         first, second = (files.parts(partial(files.open_source, name)) for name in (path, source))
         return all(one == another for one, another in zip_longest(first, second))
@@ -320,20 +328,20 @@ def _same_bytes(path: str, source: str) -> bool:
         return False
 
 
-def _head(status: stat_result) -> Resource:
-    """Return the attributes that are in the status of a file."""
+def _status_row(status: stat_result) -> Resource:
+    """Return the part of a file's row that its status contains. Raise ``ResourceError`` for a special file."""
     kind = stat.S_IFMT(status.st_mode)
     if kind not in KINDS:
         raise ResourceError(f"is a {SPECIAL.get(kind, 'special file')}, which is not managed")
-    head = {
+    row = {
         "ensure": KINDS[kind],
         "mode": f"{stat.S_IMODE(status.st_mode):04o}",
         "uid": status.st_uid,
         "gid": status.st_gid,
     }
     if kind == stat.S_IFLNK:
-        del head["mode"]
-    return head | {"owner": files.user_name(status.st_uid), "group": files.group_name(status.st_gid)}
+        del row["mode"]
+    return row | {"owner": files.user_name(status.st_uid), "group": files.group_name(status.st_gid)}
 
 
 def _content_row(content: bytes) -> Resource:
@@ -346,7 +354,10 @@ def _content_row(content: bytes) -> Resource:
 
 
 def _canonical_mode(mode: str, ensure: str | None) -> str | None:
-    """Return a declared mode with four digits; a directory's with search beside reading, None for a link."""
+    """Return a declared mode with four digits, so that equal modes are equal texts; None for a link.
+
+    A directory gets the right to search beside each right to read: ``0755`` for ``644``.
+    """
     if ensure == "link":
         return None
     if ensure == "directory" and mode[0].isdigit():
@@ -356,15 +367,15 @@ def _canonical_mode(mode: str, ensure: str | None) -> str | None:
 
 def _new_mode(is_: Mapping[str, Any] | None, should: Mapping[str, Any], ensure: str) -> int | None:
     """Return the mode to set, or None for no change; a new file with a secret is private unless a mode is declared."""
-    present_kind, present = ("absent", None) if is_ is None else (is_["ensure"], is_.get("mode"))
-    # The base of a symbolic mode too, in place of the default.
-    if ensure == "file" != present_kind and _has_secret(should):
-        present = "0600"
-    mode = should.get("mode", None if present_kind == ensure else present)
-    return None if mode is None else int(_mode(mode, ensure, present), 8)
+    present_kind, base = ("absent", None) if is_ is None else (is_["ensure"], is_.get("mode"))
+    # A declared symbolic mode changes this one too, in place of the default.
+    if ensure == "file" and present_kind != "file" and _has_secret(should):
+        base = "0600"
+    mode = should.get("mode", None if present_kind == ensure else base)
+    return None if mode is None else int(_octal_mode(mode, ensure, base), 8)
 
 
-def _mode(mode: str, ensure: str, present: str | None) -> str:
+def _octal_mode(mode: str, ensure: str, present: str | None) -> str:
     """Return the octal mode for a declared one; a symbolic one changes the ``present`` mode, or the default."""
     directory = ensure == "directory"
     if not mode[0].isdigit():
@@ -378,14 +389,14 @@ def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None]
     return None if command is None else validate_cmd.of_new_content(batch, path, command)
 
 
-def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+def _kind_problems(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a problem if a directory is in the place of another kind, or the reverse: only ``force`` replaces it."""
     ensure = should.get("ensure", "absent")
     if ensure == "absent" or should.get("force") or not os.path.lexists(path):
         return
     kind = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
     if kind != ensure and "directory" in {kind, ensure}:
-        # Only a required resource may remove it before: no other resource is about this path.
+        # One path has one resource: only a required one could remove it before.
         yield Problem("ensure", _conflict(kind, ensure), needs=f"File[{path}]")
 
 

@@ -37,7 +37,7 @@ class Provider(BaseProvider):
         """Refuse an expression that does not find the declared line: each run would add it again."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         match, line = should.get("match"), _text(should.get("line"))
-        # Here a secret has its wrapper, and the expression would show and record it.
+        # Plans and records show the expression: one that was made of a secret line would contain the secret.
         if not match or (has_secret(should.get("line")) and match == _expression(line or "")):
             unusable = "a text that is secret, not known or not declared"
             yield Problem("match", f"match is needed: the line cannot be found by {unusable}")
@@ -89,7 +89,7 @@ class Provider(BaseProvider):
 
 
 def _numbers(lines: files.Lines, match: str) -> list[int]:
-    """Return the numbers of the lines that an expression finds. Raise ``ResourceError`` if it cannot be searched."""
+    """Return the numbers of the lines that an expression finds. Raise ``ResourceError`` for a wrong expression."""
     if wrong := next(regular_expressions.problems("match", match), None):
         raise ResourceError(f"'{match}': {wrong.message}")
     return line_places.find(lines, match)

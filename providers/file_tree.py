@@ -72,6 +72,7 @@ class Provider(BaseProvider):
         try:
             compared = _Comparison(name, should, must_exist=False)
         except FileNotFoundError as error:
+            # Only ``source`` differs for a missing source.
             return attribute != "source" or (False, f"'{error.filename}' does not exist")
         names, verb = compared.different(attribute), "removes" if attribute == "purge" else "differs in"
         return not names or (False, f"{verb} {file_trees.listed(names)}")
@@ -106,7 +107,7 @@ class Provider(BaseProvider):
                 for name in compared.purged:
                     member = file_trees.member_path(path, name)
                     yield path, SideEffect(member, "remove", "file", dependent=True, asked=True)
-                replaced = [file_trees.member_path(path, name) for name in _turned(compared, force=True)]
+                replaced = [file_trees.member_path(path, name) for name in _kind_changes(compared, force=True)]
                 yield from ((path, effect) for _, effect in removed_directories.side_effects(replaced))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -147,6 +148,7 @@ class _Comparison:
             for name, member in (self.now if self.source is None else self._origin).members.items()
             if member.kind
         }
+        # With neither a source nor a present directory, an empty one is expected.
         self.expected = expected or {"": Expected("directory", self._mode(None), uid, gid, "")}
         #: The members to remove, the deepest first.
         self.purged = self._purged()
@@ -159,13 +161,15 @@ class _Comparison:
         mode = self._should.get("mode")
         if member is not None and member.kind == "link":
             return None
-        present = 0o755 if member is None else member.mode if self.source is None else member.mode & COPIED
+        base = 0o755
+        if member is not None:
+            base = member.mode if self.source is None else member.mode & COPIED
         if mode is None:
-            return None if self.source is None else present
+            return None if self.source is None else base
         directory = member is None or member.kind == "directory"
         if mode[0].isdigit():
             return files.directory_mode(int(mode, 8)) if directory else int(mode, 8)
-        return symbolic_mode.apply(mode, present, directory=directory)
+        return symbolic_mode.apply(mode, base, directory=directory)
 
     def _purged(self) -> list[str]:
         """Return the members that the source lacks, the deepest first, without those that contain ignored files.
@@ -186,7 +190,7 @@ class _Comparison:
     def different(self, attribute: str) -> list[str]:
         """Return the members in which the tree differs from the declared value of an attribute."""
         if attribute == "purge":
-            return self.purged[::-1]
+            return self.purged[::-1]  # for a message, in the order of the tree
         members = self.now.members
         if attribute == "source":
             with files.Directories() as directories:
@@ -226,7 +230,10 @@ class _Comparison:
 
 
 def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) -> int | None:
-    """Return the number of a declared user or group, or None; -1, which nothing has, unless it ``must_exist``."""
+    """Return the number of a declared user or group, or None if none is declared.
+
+    An unknown one is an error if it ``must_exist``, and otherwise -1, from which the owner of each member differs.
+    """
     if owner is None:
         return None
     try:
@@ -240,6 +247,7 @@ def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) 
 def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
     """Remove a directory, copied for ``backup``. Raise ``ResourceError`` above ``max_files`` or at a mount point."""
     try:
+        # Only for its errors: the limits hold for a removal too.
         file_trees.read_tree(path, file_trees.ignored(None), should["max_files"])
     except FileNotFoundError:
         return
@@ -255,16 +263,19 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
     """
     compared = _Comparison(path, should, must_exist=True)
     members = compared.now.members
-    turned = _turned(compared, force=should["force"])
-    rewritten = [name for name in compared.expected if not _stays(batch, compared, name)]
+    kind_changes = _kind_changes(compared, force=should["force"])
+    rewritten = [name for name in compared.expected if not _is_as_expected(batch, compared, name)]
     if backup := should.get("backup"):
-        for name in _lost(compared, rewritten, turned):
+        for name in _lost(compared, rewritten, kind_changes):
             backups.keep(file_trees.member_path(path, name), backup, at_once=False)
         backups.flush()
-    for name in [*compared.purged, *turned]:
+    for name in [*compared.purged, *kind_changes]:
         with suppress(FileNotFoundError):
-            batch.remove(file_trees.member_path(path, name), recursive=name in turned)
-    changed = [name for name in rewritten if name in members and name not in turned and compared.keeps_inode(name)]
+            batch.remove(file_trees.member_path(path, name), recursive=name in kind_changes)
+    # Members of which only the owner and mode are set, in place.
+    changed = [
+        name for name in rewritten if name in members and name not in kind_changes and compared.keeps_inode(name)
+    ]
     for name in rewritten:
         if name not in changed:
             _write(batch, compared, name)
@@ -275,7 +286,7 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
         batch.set_mode_owner(path, mode=expected.mode, uid=expected.uid, gid=expected.gid, former_uid=former)
 
 
-def _turned(compared: _Comparison, *, force: bool) -> list[str]:
+def _kind_changes(compared: _Comparison, *, force: bool) -> list[str]:
     """Return the members to remove because the source has a directory in place of another kind, or the reverse.
 
     Raise ``ResourceError`` without ``force``, and if ignored files would be lost.
@@ -301,20 +312,22 @@ def _turned(compared: _Comparison, *, force: bool) -> list[str]:
     return names
 
 
-def _lost(compared: _Comparison, rewritten: Sequence[str], turned: Sequence[str]) -> list[str]:
+def _lost(compared: _Comparison, rewritten: Sequence[str], kind_changes: Sequence[str]) -> list[str]:
     """Return the members whose content a change loses: files, and directories that become another kind.
 
-    ``rewritten`` are the members that differ, ``turned`` those of another kind. The unfinished file of a killed run
-    does not count.
+    ``rewritten`` are the members that differ, ``kind_changes`` those of another kind. The unfinished file of a killed
+    run does not count.
     """
     members = compared.now.members
     purged = [name for name in compared.purged if not name.endswith(files.TEMPORARY_SUFFIX)]
     lost = [name for name in purged if members[name].kind == "file"]
-    return lost + [name for name in rewritten if name in members and (name in turned or members[name].kind == "file")]
+    return lost + [
+        name for name in rewritten if name in members and (name in kind_changes or members[name].kind == "file")
+    ]
 
 
-def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
-    """Return whether a member is as expected, so that nothing is written."""
+def _is_as_expected(batch: files.Batch, compared: _Comparison, name: str) -> bool:
+    """Return whether a member has its expected kind, owner, mode and content, so that ``_change`` leaves it alone."""
     member, expected = compared.now.members.get(name), compared.expected[name]
     if member is None or member.kind != expected.kind:
         return False
@@ -330,6 +343,6 @@ def _write(batch: files.Batch, compared: _Comparison, name: str) -> None:
     elif expected.kind == "link":
         batch.make_link(path, expected.target, uid=expected.uid, gid=expected.gid)
     else:
-        # A new file has the rights from its beginning: another process may hold the present one open.
+        # Not in place: a process that holds the present file open could read the new content in spite of the new mode.
         content = file_trees.content(batch.directories, file_trees.member_path(compared.source or "", name))
         batch.replace(path, content, mode=expected.mode, uid=expected.uid, gid=expected.gid)

@@ -134,7 +134,7 @@ class Provider(BaseProvider):
         """Make a checkout under a hidden name, and rename it when it is complete and on disk."""
         new = _aside(path, NEW)
         with files.Batch() as batch:
-            for remains in (new, _aside(path, OLD)):
+            for remains in (new, _aside(path, OLD)):  # of a killed run
                 with suppress(FileNotFoundError):
                     batch.remove(remains, recursive=True)
             user = should.get("user")
@@ -187,7 +187,7 @@ class Provider(BaseProvider):
         self.sync("--file-system", path)
 
     def _repaired(self, copy: WorkingCopy, path: str) -> str:
-        """Return the repository's directory of a checkout, after a repair if git was killed there."""
+        """Return git's directory of a checkout. If git was killed there, remove its locks, as the next would fail."""
         directory = copy.ask("rev-parse", "--absolute-git-dir").stdout.rstrip("\n")
         if not directory:  # git was killed before it had made a repository of ``.git``
             copy.run("init", "-q", "--template=")
@@ -200,7 +200,8 @@ class Provider(BaseProvider):
     def _remove(self, path: str, *, force: bool) -> None:
         """Remove a checkout, renamed before, so that a killed run leaves no half of it under its name.
 
-        Without ``force``, work that is nowhere else is refused; changes of a killed update (``CHECKING_OUT``) are none.
+        Without ``force``, a removal of work that is nowhere else is refused. Files that a killed update has changed
+        (``CHECKING_OUT``) are no such work.
         """
         old = _aside(path, OLD)
         if os.path.lexists(path):
@@ -238,7 +239,9 @@ def _read(path: str) -> Resource | None:
         status = _status(directories, path)
         if status is None:
             remains = _status(directories, _aside(path, OLD))
-            return remains and {"ensure": "present", "path": path, "user": files.user_name(remains.st_uid)}
+            if remains is None:
+                return None
+            return {"ensure": "present", "path": path, "user": files.user_name(remains.st_uid)}
     if not stat.S_ISDIR(status.st_mode):
         raise ResourceError("is not a directory")
     if not os.path.lexists(f"{path}/.git"):

@@ -83,13 +83,14 @@ class Provider(BaseProvider):
                 context.failed([name for name in names if name[1] == target], file_parts.at(target, error))
                 continue
             rows = _rows(lines, target)
+            # A listing becomes a manifest: it has only the names that the resolver takes from these lines.
             yield from rows if names is not None else filter(None, map(_listed, rows))
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield a warning for each declared host if an earlier line counts until it is edited.
+        """Yield a warning for each declared host that an earlier line overrides: ``set`` moves its line before this.
 
         Yield also that the resolver does not read /etc/hosts, and the problems of editing the files. A host whose
-        address is not known yet is left out of the warnings.
+        address is not known yet gets no warning.
         """
         complete = {name: should for name, should in reveal(changes).items() if "ip" in should}
         for (name, target), should in complete.items():
@@ -171,6 +172,7 @@ def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | Non
     The resolver takes the first line with a name, for IPv4 and IPv6 each. (With ``multi on`` in host.conf(5) it returns
     the addresses of later lines too, after that one.)
     """
+    # The declared hosts whose line has not come yet.
     waiting = {name: {**should, "name": name} for name, should in states.items() if should is not None}
     relevant = {name for should in waiting.values() for name in _declared_names(should)}
     first: FirstAnswers = {}
@@ -207,22 +209,25 @@ def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
         if host is None:
             continue
         host = _canonical(host)
-        six = ":" in host["ip"]
-        for (name, family), answer in _answers(host):
-            line_number, ip = first.setdefault((name, family), (number, answer))
-            if family is six and ip != answer:
-                reason = f"line {line_number + 1} of {target} gives '{name}' the address {ip}"
+        is_ipv6 = ":" in host["ip"]
+        for (name, answers_ipv6), address in _answers(host):
+            first_number, first_address = first.setdefault((name, answers_ipv6), (number, address))
+            if answers_ipv6 is is_ipv6 and first_address != address:
+                reason = f"line {first_number + 1} of {target} gives '{name}' the address {first_address}"
                 host.setdefault("overridden", {})[name] = reason
         row = rows.get(host["name"])
         if row is None:
             rows[host["name"]] = {"ensure": "present", "target": target, **host}
-        elif six != (":" in row["ip"]):
+        elif is_ipv6 != (":" in row["ip"]):
             row.setdefault("other_family", host)
     return rows.values()
 
 
 def _listed(row: Resource) -> Resource | None:
-    """Return a row for a listing, None if an earlier line counts for the name, and no aliases if it does for one."""
+    """Return a row for a listing, or None if an earlier line overrides the host's name.
+
+    Where an earlier line overrides any alias, all aliases are left out.
+    """
     overridden = row.get("overridden") or {}
     if row["name"] in overridden:
         return None
@@ -250,14 +255,19 @@ def _declared_names(should: Mapping[str, Any]) -> list[str]:
 
 
 def _answers(host: Mapping[str, Any]) -> Iterator[tuple[tuple[str, bool], str]]:
-    """Yield (name, whether IPv6), and the address: glibc answers IPv4 by ``::1`` and mapped addresses too."""
+    """Yield ((name, whether IPv6), address) for each query that a host's line answers.
+
+    glibc answers queries for IPv4 by ``::1`` too, and by mapped addresses such as ``::ffff:10.0.0.1``.
+    """
     ip, names = host["ip"], [host["name"].lower(), *map(str.lower, host["host_aliases"])]
-    six = ":" in ip
-    four = "" if not six else "127.0.0.1" if ip == "::1" else _mapped(ip)
+    is_ipv6 = ":" in ip
+    ipv4 = ""
+    if is_ipv6:
+        ipv4 = "127.0.0.1" if ip == "::1" else _mapped(ip)
     for name in names:
-        yield (name, six), ip
-        if four:
-            yield (name, False), four
+        yield (name, is_ipv6), ip
+        if ipv4:
+            yield (name, False), ipv4
 
 
 def _canonical(host: Resource) -> Resource:

@@ -90,7 +90,7 @@ class Provider(SimpleProvider):
 
     def plan(self, _context: Context, _name: str, _is: Any, should: Mapping[str, Any]) -> Planned:
         """Plan a replacement if an immutable field changes; refuse to set fields that the service makes."""
-        for field in self._made_fields():
+        for field in self._service_fields():
             if http.field_at(should.get("body"), field) is not None:
                 raise ResourceError(f"body.{field} is a field that the service makes: it is in the attribute output")
         fields = self._config.get("immutable", ())
@@ -115,10 +115,11 @@ class Provider(SimpleProvider):
             except ResourceError as error:
                 context.failed(name, message=str(error))
                 continue
-            number, by_name = self._created.get(name), self._paths.read_by_name
-            object_ = None if number is None and not by_name else self._detail(values, number)
+            identifier, by_name = self._created.get(name), self._paths.read_by_name
+            object_ = None if identifier is None and not by_name else self._detail(values, identifier)
             if object_ is not None:
                 yield self._row(context, name, object_)
+            # By the list also if the identifier of the created object is no longer valid.
             elif not by_name:
                 groups[tuple(values[parent] for parent in self._paths.parents)][values["name"]] = name
         for parents, group in groups.items():
@@ -137,12 +138,12 @@ class Provider(SimpleProvider):
         body = http.merged(name_field, {**_fields(should.get("body")), **_fields(should.get("secrets"))})
         target = http_paths.fill(path, values, None, self._config["id"])
         response = self._client.request(method, target, self._wrap(body))
-        number = self._identifier(response)
+        identifier = self._identifier(response)
         last = self._client.finish(response, self._job)
-        if number is None and last is not response:
-            number = self._identifier(last)
-        if number is not None:
-            self._created[name] = number
+        if identifier is None and last is not response:
+            identifier = self._identifier(last)
+        if identifier is not None:
+            self._created[name] = identifier
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Send the declared fields that differ, with PUT in the whole object."""
@@ -204,7 +205,7 @@ class Provider(SimpleProvider):
         object_ = self._read.get(name)
         whole = self._paths.update.method == "PUT" and self._paths.read_by_name
         if object_ is None or (whole and not object_.etag):
-            for _ in self.get(context, [name]):
+            for _ in self.get(context, [name]):  # which keeps the object in ``_read``
                 pass
         return self._read.get(name)
 
@@ -213,11 +214,11 @@ class Provider(SimpleProvider):
         field = self._config["id"]
         return http_paths.fill(request.path, self._paths.values(name), http.field_at(present.fields, field), field)
 
-    def _detail(self, values: Mapping[str, str], number: Any) -> Object | None:
-        """Return an object by its own path, or None; ``values`` are of its name, ``number`` its identifier or None."""
+    def _detail(self, values: Mapping[str, str], identifier: Any) -> Object | None:
+        """Return an object by its own path, which its name (``values``) or ``identifier`` completes, or None."""
         if self._paths.read is None:
             return None
-        response = self._client.find(http_paths.fill(self._paths.read, values, number, self._config["id"]))
+        response = self._client.find(http_paths.fill(self._paths.read, values, identifier, self._config["id"]))
         if response is None:
             return None
         return Object(_object(http.field_at(response.body, self._config.get("object") or "")), response.etag)
@@ -259,13 +260,13 @@ class Provider(SimpleProvider):
     def _only(self, context: Context, name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
         """Return the only entry of a name; else the one that this run has created, or the name fails as ambiguous."""
         field = self._config["id"]
-        numbers = [str(http.field_at(entry, field)) for entry in entries]
+        identifiers = [str(http.field_at(entry, field)) for entry in entries]
         created = str(self._created.get(name))
-        if len(entries) > 1 and created not in numbers:
-            listed = ", ".join(numbers)
+        if len(entries) > 1 and created not in identifiers:
+            listed = ", ".join(identifiers)
             context.failed(name, message=f"the service has {len(entries)} objects of this name: {field} {listed}")
             return None
-        return entries[0] if len(entries) == 1 else entries[numbers.index(created)]
+        return entries[0] if len(entries) == 1 else entries[identifiers.index(created)]
 
     def _row(self, context: Context, name: str, object_: Object, *, keep: bool = True) -> Resource:
         """Return the row of an object: its declarable fields in ``body``, those that the service makes in ``output``.
@@ -275,7 +276,7 @@ class Provider(SimpleProvider):
         if keep:
             self._read[name] = object_
         fields = body = object_.fields
-        service_fields = {field: http.field_at(fields, field) for field in self._made_fields()}
+        service_fields = {field: http.field_at(fields, field) for field in self._service_fields()}
         # The private data of an object are the names of its secret fields.
         for field in (self._config["name"], *service_fields, *(context.private(name) or ())):
             body = http.without_field(body, field)
@@ -283,14 +284,19 @@ class Provider(SimpleProvider):
         for field, value in service_fields.items():
             output = output if value is None else http.with_field(output, field, value)
         row: Resource = {"ensure": "present", "name": name, "body": body, "output": output}
-        number = http.field_at(fields, self._config["id"])
-        return row if number is None else row | {"id": str(number)}
+        identifier = http.field_at(fields, self._config["id"])
+        return row if identifier is None else row | {"id": str(identifier)}
 
-    def _made_fields(self) -> Iterable[str]:
-        """Return the fields that only the service sets: the identifier, and those of the setting ``output``."""
+    def _service_fields(self) -> Iterable[str]:
+        """Return the fields that only the service sets: those of the setting ``output``, and the identifier.
+
+        An identifier that is the name too is declared.
+        """
+        if not self._config:
+            return []
         field = self._config.get("id", "")
         is_name = field == self._config.get("name")
-        return [*([] if is_name else [field]), *self._config.get("output", ())] if self._config else []
+        return [*([] if is_name else [field]), *self._config.get("output", ())]
 
     def _wrap(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body of a request, within the field ``wrap`` if the service expects that."""
@@ -301,9 +307,10 @@ class Provider(SimpleProvider):
         """Return the identifier in the answer to a creation: a field of the object, or the end of its location."""
         field = self._config["id"]
         with suppress(ResourceError):  # not every service answers with JSON
+            # An object can be in a field, ``object``, of some answers only.
             for wrapper in (self._config.get("object") or "", ""):
-                if (number := http.field_at(http.field_at(response.body, wrapper), field)) is not None:
-                    return number
+                if (identifier := http.field_at(http.field_at(response.body, wrapper), field)) is not None:
+                    return identifier
         location = response.header("Location").partition("?")[0].rstrip("/")
         created = 201
         return unquote(location.rpartition("/")[2]) or None if response.status == created else None

@@ -102,7 +102,8 @@ def _misread(value: str, syntax: ini_lines.Syntax) -> Iterator[str]:
     """Yield the reasons why the program of a file would read another value than the declared one."""
     first, *more = value.split("\n")
     if (start := syntax.comment_start(value)) < len(value):
-        advice = "; put the value in double quotes" if syntax.comment[1] else ""
+        _, quotes = syntax.comment
+        advice = "; put the value in double quotes" if quotes else ""
         yield f"the program of this file takes the text from '{value[start:].lstrip()[:1]}' for a comment{advice}"
     if syntax.dialect == "backslash" and ini_lines.BACKSLASH.search(value):
         yield "a value that ends with a backslash cannot be written here: it would continue in the next line"
@@ -180,14 +181,14 @@ def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = U
     for section, setting in forms.values():
         names_by_section.setdefault(section, set()).add(setting)
     settings: dict[Key, list[Setting]] = {}
-    section, names = "", names_by_section.get("", set())
+    section, names = "", names_by_section.get("", set())  # the lines above the first header
     current: Setting | None = None
     for number, line in enumerate(ini_lines.classify(texts, syntax.dialect)):
         if line.kind == "header":
             section = syntax.section(ini_lines.section(texts[number]))
             names = names_by_section.get(section, set())
         elif line.kind == "setting":
-            current = None
+            current = None  # lines that continue the value of an unwanted setting are skipped
             if names and (parsed := _parse(texts[number], names, syntax)):
                 name, value = parsed
                 current = Setting(number, value, [], line.doubt)
@@ -206,8 +207,9 @@ def _written(
     """
     text = texts[present.number]
     begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]
+    # The value of ``name =`` began in the next line: on this line it gets a blank on both sides of the separator.
     if begin[-2:-1].isspace() and begin[-1:] in {"=", ":"}:
-        begin += " "  # the separator of a setting whose value begins in the next line
+        begin += " "
     value = str(reveal(should["value"])).split("\n")
     if len(value) == 1:
         old = text[present.value :] if present.value >= 0 and not present.more else ""
@@ -226,6 +228,7 @@ def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[t
     for number, texts in sorted(added, reverse=True):
         for text in reversed(texts):
             lines.insert(number, text)
+        # The lines to remove have moved down by the texts above them.
         numbers = [old + len(texts) * (old >= number) for old in numbers] if texts else numbers
     lines.delete(numbers)
 
@@ -261,10 +264,13 @@ def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> 
     return "\n".join(filter(None, parts))
 
 
-def _range(
+def _section_bounds(
     texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line], syntax: ini_lines.Syntax
 ) -> tuple[int, int] | None:
-    """Return the number of the first line in the last section of a name, and of the one after the section, or None."""
+    """Return the number of a section's first line below its header, and of the line after the section, or None.
+
+    Of several sections with the name, it is the last one. The section "" is above all headers.
+    """
     start = 0 if section == "" else -1
     headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
     for number in headers:
@@ -280,7 +286,7 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], syntax: ini_li
     kinds = ini_lines.classify(texts, syntax.dialect)
     # A line with the name alone, which is completed like a present one.
     new = Setting(0, -1, [])
-    bounds = _range(texts, section, kinds, syntax)
+    bounds = _section_bounds(texts, section, kinds, syntax)
     if bounds is None:
         if texts and texts[-1].strip():
             lines.append("")
@@ -307,7 +313,7 @@ def _insertion_point(
     """Return the number of the line before which a setting is added to a section, and its indentation.
 
     It comes below a comment with the setting as an example, or else below the last setting, with its indentation.
-    ``texts`` are the lines of the file, ``kinds`` their kinds; ``bounds`` is the ``_range`` of the section.
+    ``texts`` are the lines of the file, ``kinds`` their kinds; ``bounds`` is the ``_section_bounds`` of the section.
     """
     number, indent, names = bounds[0], "", {syntax.setting(setting)}
     inside = _inside_values(kinds)
@@ -323,7 +329,10 @@ def _insertion_point(
 
 
 def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:
-    """Return for each line whether it is inside a value: the next line but comments and blank ones continues it."""
+    """Return for each line whether it is inside a value of several lines, as a comment or blank line can be.
+
+    It is inside if the next line that is neither a comment nor blank continues the value.
+    """
     inside, following = [False] * len(kinds), ""
     for number in range(len(kinds) - 1, -1, -1):
         inside[number] = following == "more"
@@ -334,7 +343,7 @@ def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:
 def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax) -> None:
     """Remove a section that has no lines but blank ones, with the blank line above it if it is the last one."""
     texts = list(lines)
-    bounds = _range(texts, section, ini_lines.classify(texts, syntax.dialect), syntax)
+    bounds = _section_bounds(texts, section, ini_lines.classify(texts, syntax.dialect), syntax)
     if section == "" or bounds is None or any(text.strip() for text in texts[slice(*bounds)]):
         return
     first = bounds[0] - 1

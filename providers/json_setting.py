@@ -112,6 +112,7 @@ class _Document:
 
         Each occurrence of a repeated key is removed: a former one would count otherwise.
         """
+        # The positions of the objects and arrays on the key path, from the document inwards.
         containers = [self._skip(0)]
         for depth, step in enumerate(key_path):
             items = self._items(containers[-1], step, key_path[:depth])
@@ -133,7 +134,7 @@ class _Document:
         begin, end = items[number].begin, items[number].end
         if number + 1 < len(items):
             end = items[number + 1].begin
-        elif number:
+        elif number:  # the last item, with the comma before it
             begin = items[number - 1].end
         else:
             begin, end = container + 1, self._skip(end)
