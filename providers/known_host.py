@@ -104,7 +104,10 @@ class Provider(BaseProvider):
                 yield from _only(context, key, target, rows, names)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield the missing prerequisites of a key: the user in whose home its file is, or else its directory."""
+        """Yield the missing prerequisites of a key: the user in whose home its file is, or else its directory.
+
+        Yield also files that cannot be replaced, such as mount points.
+        """
         for name in changes:
             if (user := _user(name[2])) is not None:
                 yield from ((name, problem) for problem in prerequisites.missing_user("target", user))
@@ -127,6 +130,7 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
     A new key is added at the end, its name hashed with a new salt if that is declared.
     """
     numbers_by_key = _numbers(lines, states.keys())
+    # A removal concerns all lines of a key; keys of other resources are not in ``states``.
     removed = [number for key, numbers in numbers_by_key.items() if states.get(key, {}) is None for number in numbers]
     for key, should in states.items():
         for number in _effective(lines, numbers_by_key.get(key, ())):
@@ -172,12 +176,15 @@ def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
 def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
     """Return those of a key's lines that ssh finds, by the spelling of their first name; all if there are none."""
     entries = [(number, parse_line(lines[number])) for number in numbers]
-    return [number for number, entry in entries if entry and not _misspelled(entry, names=1)] or numbers
+    return [number for number, entry in entries if entry and not _misspelled(entry, count=1)] or numbers
 
 
-def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
-    """Return canonical name → spelling of a line's first ``names`` (or all), if ssh does not find that spelling."""
-    spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:names]
+def _misspelled(entry: Entry, count: int | None = None) -> dict[str, str]:
+    """Return canonical name → spelling of those names in a line that ssh does not find in that spelling.
+
+    ``count``: only the first names of the line are of interest; None for all.
+    """
+    spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:count]
     pairs = ((canonical_name(spelling), spelling) for spelling in spellings)
     return {name: spelling for name, spelling in pairs if name != spelling.lower()}
 
@@ -209,12 +216,11 @@ def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
     """
     row = _row(key, "", entry)
     compared = row.keys() - {"target", "misspelled"}
-    if "misspelled" not in row and all(
-        should.get(attribute, row[attribute]) in (row[attribute], None) for attribute in compared
-    ):
+    differing = [name for name in compared if should.get(name, row[name]) not in (row[name], None)]
+    if not differing and "misspelled" not in row:
         return ""
-    hidden = row["hashed"] if should.get("hashed") is None else should["hashed"]
-    if not hidden or should.get("host_aliases"):
+    is_hashed = row["hashed"] if should.get("hashed") is None else should["hashed"]
+    if not is_hashed or should.get("host_aliases"):
         hosts = _joined(key[0], {**row, **should})
     else:
         hosts = entry.hosts if row["hashed"] else hashed(key[0], os.urandom(SALT))
@@ -255,13 +261,13 @@ def _listed(row: Resource) -> Resource:
 
 
 def _row(key: Key, target: str, entry: Entry | None) -> Resource:
-    """Return the row of a host's key, absent if there is no entry."""
+    """Return the row of a host's key with the values of its line, for ``get`` and for the comparison in ``_format``."""
     name, kind, marker = key
     row: Resource = {"ensure": "present", "name": name, "type": kind, "target": target, "marker": marker}
     if entry is not None:
-        hidden = entry.hosts.startswith(HASHED)
-        aliases = [] if hidden else [canonical_name(files.printable(alias)) for alias in entry.hosts.split(",")[1:]]
-        row |= {"key": entry.key, "hashed": hidden, "host_aliases": list(dict.fromkeys(aliases))}
+        is_hashed = entry.hosts.startswith(HASHED)
+        aliases = [] if is_hashed else [canonical_name(files.printable(alias)) for alias in entry.hosts.split(",")[1:]]
+        row |= {"key": entry.key, "hashed": is_hashed, "host_aliases": list(dict.fromkeys(aliases))}
         if spellings := _misspelled(entry):
             row["misspelled"] = spellings
     return row
@@ -296,4 +302,5 @@ def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: 
     if user is None:
         files.edit_lines(path, change, mode=mode)
     else:
+        # A removal alone needs no directory.
         ssh_files.edit_in_home(path, change, user, make_directory=any(states.values()))

@@ -114,6 +114,7 @@ class Provider(BaseProvider):
             raise ResourceError(reason)
         options = ("--replace", "--force", "--inputfile", _source(name), "--charmap", str(_charset(name, should)))
         result = self.localedef.attempt(*options, "--alias-file", ALIASES, "--", name, env={"LC_ALL": "C"})
+        # A locale of that name may be there still, with the character set until now.
         former = is_.get("charset") if is_.get("built") else None
         is_former = former not in {None, _charset(name, should)} and self._charmap(name) == _code_set(str(former))
         if is_former or _normalized(name) not in self._built():
@@ -145,7 +146,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _list(lines: files.Lines, numbers: list[int], entry: tuple[str, str]) -> None:
-    """Give a locale one line: of its present ones, ``numbers``, the first, or else a comment with it, or a new one."""
+    """Give a locale one line: the first of its present ones (``numbers``), else a comment with it, else a new line."""
     comments = [number for number, line in enumerate(lines) if line.lstrip("# \t").split() == list(entry)]
     first = next(iter(numbers + comments), None)
     if first is None:
@@ -197,7 +198,10 @@ def _charset(name: str, should: Mapping[str, Any]) -> str | None:
 
 
 def _normalized(name: str) -> str:
-    """Return a name as the C library compares it: of the character set only small letters and digits."""
+    """Return a name as the C library compares it: ``de_DE.utf8`` for ``de_DE.UTF-8``.
+
+    Of the character set count only letters and digits; a number such as ``8859-1`` is one of ISO.
+    """
     base, charset, modifier = _split(name)
     plain = re.sub(r"[^a-z0-9]", "", (charset or "").lower())
     plain = f"iso{plain}" if plain.isdigit() else plain
@@ -211,12 +215,12 @@ def _is_of(built: str, name: str, listed: str | None) -> bool:
     any further charset makes another locale.
     """
     base, charset, modifier = _split(name)
-    parts = _split(built)
+    built_base, _, built_modifier = _split(built)
     if built == _normalized(name):
         return True
     if listed is not None:
         return charset is None and built == _normalized(f"{base}.{listed}{f'@{modifier}' if modifier else ''}")
-    return charset is None and (parts[0], parts[2]) == (base, modifier)
+    return charset is None and (built_base, built_modifier) == (base, modifier)
 
 
 def _source(name: str) -> str:
@@ -228,7 +232,7 @@ def _source(name: str) -> str:
 
 
 def _code_set(charset: str) -> str:
-    """Return the name of a character set in its own description, as in the output of ``locale charmap``."""
+    """Return the name of a character set in its own description, to be compared with that of ``locale charmap``."""
     import gzip  # slow to import, and needed for changes only
 
     for path, reader in ((f"{CHARSETS}/{charset}", open), (f"{CHARSETS}/{charset}.gz", gzip.open)):

@@ -143,11 +143,12 @@ class Provider(BaseProvider):
             return
         _check_mount_point(name)
         if name in files.mount_points():
-            differ = {key for key in ("device", "fstype", "options") if (present or {}).get(key) != entry[key]}
-            if not differ:
+            differing = {key for key in ("device", "fstype", "options") if (present or {}).get(key) != entry[key]}
+            if not differing:
                 return
             # Without an entry until now, the mount is taken for the declared file system.
-            if entry["remounts"] and not (present and differ - {"options"}):
+            is_another = bool(present and differing - {"options"})
+            if entry["remounts"] and not is_another:
                 # Not with the options of fstab, which are the old ones yet.
                 self.mount("--options-mode", "ignore", "-o", f"remount,{entry['options']}", "--", name)
                 return
@@ -171,6 +172,7 @@ def parse_line(line: str) -> dict[str, Any] | None:
     words = _words(line)
     if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, mount point and type
         return None
+    # Missing fields at the end have their defaults, and further ones are ignored.
     device, name, fstype, options, dump, check = [*words, *("defaults", "0", "0")[len(words) - 3 :]][:6]
     numbers = [int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST else 0 for text in (dump, check)]
     device, name, fstype, options = map(_unescape, (device, name, fstype, options))
@@ -197,6 +199,7 @@ def edit(lines: files.Lines, name: str, entry: Mapping[str, Any] | None) -> None
     elif not numbers:
         lines.append(format_line(entry))
     elif any(entry[field] != value for field, value in (parse_line(lines[numbers[0]]) or {}).items()):
+        # Words behind the fields, such as a comment, stay.
         lines[numbers[0]] = " ".join([format_line(entry), *_words(lines[numbers[0]])[len(FIELDS) :]])
 
 

@@ -94,7 +94,8 @@ class Provider(ServerProvider):
             held = mysql_rights.read(session, {table for kind in kinds for table in mysql_rights.TABLES[kind]}, users)
             rows = []
             for name, rights in held.items():
-                if name[0] not in OWN_ACCOUNTS if names is None else name in names:
+                is_requested = name[0] not in OWN_ACCOUNTS if names is None else name in names
+                if is_requested:
                     rows.append(_row(name, rights, self._existing(session, parse_target(name[1]).kind)))
         yield from context.accepted(rows)
 
@@ -124,9 +125,10 @@ class Provider(ServerProvider):
 
 
 def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
-    """Return kind of target → this server's rights for it, of ``kind`` and of those in the same tables.
+    """Return kind of target → this server's rights for it, for ``kind`` and all others that the same query covers.
 
-    ``SHOW PRIVILEGES`` lists those on the server; for other kinds they are columns of the tables of rights.
+    ``SHOW PRIVILEGES`` lists the rights on the server. Those on a database, table or routine are the columns, or the
+    words of a column, in which the server keeps them.
     """
     rights_by_kind: dict[str, set[str]] = defaultdict(set)
     if kind == SERVER:
@@ -164,7 +166,8 @@ def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Righ
     expected.pop((USAGE, ""), None)
     if (ALL, "") in expected:
         expected |= {right: column for right, column in held.items() if right != (GRANT, "")}
-    if (GRANT, "") in held if options is None else GRANT in options:
+    may_grant = (GRANT, "") in held if options is None else GRANT in options
+    if may_grant:
         expected[GRANT, ""] = ""
     return expected
 

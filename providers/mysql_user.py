@@ -141,15 +141,17 @@ class Provider(ServerProvider):
 
 
 def _resource(row: Mapping[str, Any]) -> Resource:
-    """Return the row of an account from that of the server's table."""
+    """Return the row of an account from that of the server's table.
+
+    An account of MariaDB may have several plugins: its row has all of them, and no hash.
+    """
     plugin, value = row["plugin"] or NATIVE, row["hash"] or ""
+    tls_options = [f"{word} {row[column]}" for word, column in TLS_COLUMNS.items() if row[column]]
     account_row: Resource = {
         "ensure": "present",
         "name": f"{row['User']}@{row['Host']}",
         **{attribute: int(row[column]) for attribute, column in LIMITS.items()},
-        "tls_options": [TLS_WORDS[row["ssl_type"]]]
-        if row["ssl_type"] in TLS_WORDS
-        else [f"{word} {row[column]}" for word, column in TLS_COLUMNS.items() if row[column]],
+        "tls_options": [TLS_WORDS[row["ssl_type"]]] if row["ssl_type"] in TLS_WORDS else tls_options,
         "password_lifetime": {None: "default", -1: "default", 0: "never"}.get(row["lifetime"], row["lifetime"]),
         "locked": bool(row["locked"]),
     }

@@ -165,7 +165,10 @@ class Provider(BaseProvider):
     def _verify(
         self, path: str, content: str, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
     ) -> None:
-        """Raise ``ResourceError`` if another file has one of the tables, or nft refuses them within the main file."""
+        """Raise ``ResourceError`` if another file has one of the tables, or nft refuses them within the main file.
+
+        The copies for nft are in a ``temporary_directory``; a plan, which need not be of root, passes its own.
+        """
         directory, _, name = path.rpartition("/")
         for ruleset in listing.matching(directory, "*.nft"):
             if ruleset.name == name or not ruleset.is_file():
@@ -179,7 +182,10 @@ class Provider(BaseProvider):
     def _verify_directory(
         self, path: str, content: bytes | None, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
     ) -> None:
-        """Raise ``ResourceError`` if the main file could not be loaded with a new content, or without it (None)."""
+        """Raise ``ResourceError`` if the main file could not be loaded with a new content, or without it (None).
+
+        It is loaded from copies in a ``temporary_directory``, unless it does not include the directory of ``path``.
+        """
         directory, _, name = path.rpartition("/")
         if path != FILE and f"{directory}/".encode() in (files.read_content(FILE) or b""):
             WholeDirectory(directory, FILE, 'include "{}/*"', self._errors).verify({name: content}, temporary_directory)

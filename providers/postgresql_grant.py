@@ -105,7 +105,7 @@ class Provider(ServerProvider):
     ) -> bool | tuple[bool, str] | None:
         """Compare ``ALL`` with all rights for the kind of object.
 
-        For all objects of a schema, the message contains those that lack a right of the others.
+        For a grant on all objects of a schema, the message contains objects that lack a right which another one has.
         """
         if attribute != "privilege":
             return None
@@ -115,6 +115,7 @@ class Provider(ServerProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return rights, by one query through each database: those in it can be read only there."""
+        # The empty name is for objects in no database, such as databases themselves.
         for database in ["", *self._databases()] if names is None else dict.fromkeys(name[3] for name in names):
             requested = None if names is None else [name for name in names if name[3] == database]
             try:
@@ -132,9 +133,10 @@ class Provider(ServerProvider):
         return databases
 
     def _read(self, database: str, names: Collection[Name] | None) -> list[list[Row]]:
-        """Return the rows of rights in a database, grouped by name; a grant on a whole schema has one for each object.
+        """Return the rows of rights in a database, a list for each name.
 
-        ``names``: the requested ones, each with a row if its role exists, also without rights; None for all rights.
+        A name on all objects of a schema has a row for each object. ``names``: the requested ones, each with a row if
+        its role exists, also without rights; None for all rights.
         """
         if names is None:
             kinds, requested = INSIDE if database else OUTSIDE, GRANTS
@@ -168,7 +170,8 @@ class Provider(ServerProvider):
         rows_by_name = {(*rows[0][:3], database): rows for rows in self._read(database, list(states))}
         for name, should in states.items():
             rows = rows_by_name.get(name, [])
-            if name[1] in ALL_IN and rows and rows[0].is_schema and rows[0].member is None:
+            is_empty_schema = bool(rows) and rows[0].is_schema and rows[0].member is None
+            if name[1] in ALL_IN and is_empty_schema:
                 context.failed(name, message=f"there are no {name[1]} in the schema '{name[2]}' yet")
                 continue
             statements += _statements(name, should, {right for row in rows for right in row.rights})
@@ -176,9 +179,9 @@ class Provider(ServerProvider):
 
 
 def _row(database: str, rows: list[Row]) -> Resource:
-    """Return the row of a role's rights on an object, or on all objects of a schema, each of which has a row.
+    """Return the row of a role's rights on an object, or on all objects of a schema, each of which has one of ``rows``.
 
-    The latter has the rights on any object; ``missing``: the objects that lack one of them.
+    For a schema it has every right that the role has on any object, and in ``missing`` objects that lack one of these.
     """
     first, rights = rows[0], {right for row in rows for right in row.rights}
     missing = [row.member for row in rows if rights - set(row.rights)]

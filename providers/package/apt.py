@@ -76,7 +76,7 @@ class Provider(packages.PackageProvider):
             native, records = self._records()
             rows = list(context.accepted(_row(_title(record, native), record) for record in records))
         else:
-            native, rows = context.derived(_named, self._database(), list(names))
+            native, rows = context.derived(_architecture_and_rows, self._database(), list(names))
         for row in rows:
             if row["name"] in self._purged and row["status"] == "config-files":
                 row["ensure"] = "present"  # its removal is not complete
@@ -110,7 +110,7 @@ class Provider(packages.PackageProvider):
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Install and remove packages in one transaction for each set of options, purge in one more, and set holds."""
-        removed = self._removed_damaged(context, {name: change.should for name, change in changes.items()})
+        removed = self._repair_or_remove(context, {name: change.should for name, change in changes.items()})
         remaining = {name: change for name, change in changes.items() if name not in removed}
         for command, _ in self._transactions(context, remaining):
             self._apt(context, *command)
@@ -124,7 +124,7 @@ class Provider(packages.PackageProvider):
         purged = []
         for name, (is_, should) in changes.items():
             if is_ and self.insync(context, name, "ensure", is_, should) is True:
-                continue
+                continue  # only its hold differs
             purge = should["ensure"] == "absent" and should.get("purge")
             if purge:
                 purged.append(name)
@@ -167,16 +167,23 @@ class Provider(packages.PackageProvider):
         of two that exclude each other, each may be the cause.
         """
         new = {effect.name for effect in effects if effect.action == "install"}
-        gone = {effect.name for effect in effects if effect.removes}
-        concerned = {*changes, *(effect.name for effect in effects)}
+        removed = {effect.name for effect in effects if effect.removes}
+        involved = {*changes, *(effect.name for effect in effects)}
         for relation, package, related in self._relations([*changes, *(effect.name for effect in effects)]):
-            if related in concerned and (package not in new or relation in EXCLUDING):
+            if related not in involved:
+                continue
+            # The package changes with the related one, for example is removed with its dependency.
+            if package not in new or relation in EXCLUDING:
                 yield related, package
-            if related in concerned and (related not in gone or relation in EXCLUDING):
+            # The package needs the related one, or excludes it.
+            if related not in removed or relation in EXCLUDING:
                 yield package, related
 
     def _relations(self, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-        """Yield (relation, package, related package) of each relation of packages, such as ``Depends``."""
+        """Yield (relation, package, related package) of each relation of packages, such as ``Depends``.
+
+        apt prints relations indented below their package, and below a virtual package, further indented, its providers.
+        """
         package = relation = ""
         for line in self.apt_cache.lines("depends", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
             if not line.startswith(" "):
@@ -193,8 +200,8 @@ class Provider(packages.PackageProvider):
         versions, providers = (_below(heading, lines) for heading in ("Versions: ", "Reverse Provides: "))
         return [] if any(versions) else sorted({line.split(" ")[0] for line in providers})
 
-    def _removed_damaged(self, context: Context, declared: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
-        """Repair packages that dpkg removes only after it has unpacked them again; return those removed instead.
+    def _repair_or_remove(self, context: Context, declared: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
+        """Reinstall damaged packages, which dpkg removes only then, or remove them by force; return these names.
 
         A forced removal leaves files that a killed dpkg has unpacked and not recorded. So it comes second, if the
         package cannot be installed: its archive is no longer available, or its own scripts fail.
@@ -220,7 +227,10 @@ class Provider(packages.PackageProvider):
         }
 
     def _argument(self, name: str, ensure: str) -> str:
-        """Return a package's argument of ``apt-get install``: ``NAME-`` removes, a final ``+`` needs an addition."""
+        """Return a package's argument of ``apt-get install``, which removes the package of ``NAME-``.
+
+        apt also takes a final ``+`` for an action, so a name that ends with it gets its architecture, a version ``+``.
+        """
         if ensure == "absent":
             return f"{name}-"
         if ensure in {"present", "latest"}:
@@ -309,7 +319,7 @@ def _dpkg_errors(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _lists() -> list[str]:
-    """Return the package lists that apt has fetched."""
+    """Return the package lists that apt has fetched; without any, errors advise to run ``apt-get update``."""
     with suppress(FileNotFoundError):
         return [name for name in os.listdir(LISTS) if "_Packages" in name]  # noqa: PTH208 - bare names
     return []
@@ -322,8 +332,11 @@ def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
     return native, [record for record in records if _state(record) != "not-installed"]
 
 
-def _named(database: bytes, names: Collection[str]) -> list[Any]:
-    """Return the architecture and the rows of packages, from the arguments alone, as ``Context.derived`` needs."""
+def _architecture_and_rows(database: bytes, names: Collection[str]) -> list[Any]:
+    """Return the machine's architecture and the rows of the packages in ``names``, as a list of both.
+
+    ``Context.derived`` caches such a result by the arguments and as JSON, which has no tuples.
+    """
     native, records = _records(database)
     records_by_name = {name: record for record in records for name in _names(record, native)}
     return [native, [_row(name, records_by_name[name]) for name in names if name in records_by_name]]
@@ -381,11 +394,14 @@ def _names(record: Mapping[str, str], native: str) -> set[str]:
 
 
 def _mark(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
-    """Return the mark of a package after its change: as declared, or held as before, or None for no change."""
-    before = is_.get("mark", "none") if is_ else "none"
+    """Return the mark to set for a package after its change, or None for none.
+
+    A held package is marked again if no mark is declared: its change may have ended the hold.
+    """
     if should["ensure"] == "absent":
         return None
-    return "hold" if before == "hold" and not should.get("mark") else should.get("mark")
+    was_held = is_ is not None and is_.get("mark") == "hold"
+    return "hold" if was_held and not should.get("mark") else should.get("mark")
 
 
 def _options(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> tuple[str, ...]:

@@ -93,7 +93,9 @@ class Provider(rpm.RpmProvider):
 def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
     """Return the argument of ``dnf install``; only one with a version changes a package that is installed."""
     ensure = should["ensure"]
-    version = (is_ or {}).get("candidate") if ensure == "latest" else None if ensure == "present" else ensure
+    version = None if ensure == "present" else ensure
+    if ensure == "latest":
+        version = (is_ or {}).get("candidate")
     base, architecture = rpm.without_architecture(name)
     if version and architecture:
         return f"{base}-{version}.{architecture}"
@@ -112,7 +114,8 @@ def effects(table: str) -> Iterator[SideEffect]:
             action = next((action for word, action in ACTIONS.items() if line.startswith(word)), "")
             unused = line.startswith(UNUSED)
             continue
-        words = [*words, *line.split()] if line.startswith("   ") else line.split() if line.startswith(" ") else []
+        continued = words if line.startswith("   ") else []  # the line above with a long name
+        words = [*continued, *line.split()] if line.startswith(" ") else []
         if words[:1] == ["replacing"]:
             name, _, architecture = words[1].rpartition(".")
             yield rpm.effect(name, architecture, words[2], "remove")
