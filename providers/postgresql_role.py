@@ -128,7 +128,11 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
 
 
 def _resource(row: dict[str, Any], key: str) -> Resource:
-    """Return the row of a role; ``stored``: method and unmasked digest of its password, blank without one."""
+    """Return the row of a role from that of the query.
+
+    ``stored`` has the method and the unmasked digest of its password, for ``insync``: a blank without a password, and
+    missing if our role may not read it.
+    """
     role = {"ensure": "present", **row, "member_of": sorted(row["member_of"])}
     method, digest = role.pop("method", None), role.pop("digest", None)
     if "method" not in row:

@@ -145,7 +145,7 @@ class Provider(BaseProvider):
                 options = (*_options(should), *["--force-reinstall"] * _moved(is_, should))
                 installed[venv, options][name] = _requirement(name, should)
         for venv, names in removed.items():
-            yield from _caused(venv, names, dict.fromkeys(names), ())
+            yield from _side_effects(venv, names, dict.fromkeys(names), ())
         for (venv, options), packages in installed.items():
             metadata = _resolved(venv, *options, *chain.from_iterable(packages.values()))
             versions = {_canonical(package["name"]): package["version"] for package in metadata}
@@ -153,7 +153,7 @@ class Provider(BaseProvider):
             for package in metadata:
                 needed = _requirements(package.get("requires_dist", ()))
                 links += [(_canonical(package["name"]), _canonical(requirement.name)) for requirement in needed]
-            yield from _caused(venv, list(packages), versions, links)
+            yield from _side_effects(venv, list(packages), versions, links)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Run pip once for each environment and set of options, and once for the removals from one.
@@ -170,7 +170,7 @@ class Provider(BaseProvider):
             if should["ensure"] != "absent":
                 options = (*_options(should), *["--force-reinstall"] * (_moved(is_, should) or restored))
                 installed[venv, options] += _requirement(name, should)
-            # Of any other package nothing is left that pip would know.
+            # Of an incomplete package without a restored description, nothing is left that pip could remove.
             elif is_ is None or restored or whole:
                 removed[venv].append(name)
         for venv, names in removed.items():
@@ -217,16 +217,17 @@ def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
     return [entry["metadata"] for entry in json.loads(report)["install"]]
 
 
-def _caused(
+def _side_effects(
     venv: str, names: Sequence[str], versions: Mapping[str, str | None], links: Iterable[tuple[str, str]]
 ) -> Iterator[tuple[Name, SideEffect]]:
-    """Yield (cause, side effect) pairs of one call of pip for the packages ``names`` of an environment.
+    """Yield (declared package, side effect) pairs of one call of pip for the packages ``names`` of an environment.
 
     ``versions`` are those of all packages that it changes, None for a removal; ``links`` are pairs of a package and a
-    requirement of it. An effect without a cause among ``names`` is attributed to all.
+    requirement of it. An effect that follows from none of ``names`` is attributed to all of them.
     """
     present = dict(_described(venv))
     broken = list(_broken(present, versions))
+    # Each package → all packages that change, or lack a requirement, because of it.
     consequences = closure([*links, *broken])
     effects = [_effect(venv, name, present.get(name, ("",))[0], version) for name, version in versions.items()]
     effects += [SideEffect((name, venv), "break") for name in dict.fromkeys(name for _, name in broken)]
@@ -240,7 +241,9 @@ def _effect(venv: str, name: str, before: str, version: str | None) -> SideEffec
     """Return the effect on a package; ``before``: the present version, or an empty text."""
     if version is None:
         return SideEffect((name, venv), "remove")
-    action = "install" if not before else "upgrade" if _order(before) < _order(version) else "downgrade"
+    action = "install"
+    if before:
+        action = "upgrade" if _order(before) < _order(version) else "downgrade"
     return SideEffect((name, venv), action, state={"ensure": "present", "version": version, "status": "installed"})
 
 
@@ -296,6 +299,7 @@ def _packages(venv: str, names: Collection[str]) -> Iterator[Resource]:
     for directory in _libraries(venv):
         entries = os.listdir(directory)  # noqa: PTH208 - bare names
         present = _names(entries)
+        # Former name of a description → its present name, unless the package has a newer description.
         aside = {former: entry for entry, former in _set_aside(directory, entries) if not _names([former]) & present}
         for entry in [*entries, *aside]:
             if (match := DESCRIPTION.fullmatch(entry)) and _canonical(match[1]) in names:
@@ -351,7 +355,10 @@ def _is_empty(path: bytes) -> bool:
 
 
 def _origin(description: str) -> Resource:
-    """Return ``source`` and ``editable`` by pip's record of a package's origin (PEP 610), which an index lacks."""
+    """Return ``source`` and ``editable`` by pip's record of a package's origin (PEP 610).
+
+    Packages from an index have no such record, and no ``source``.
+    """
     try:
         origin = json.loads(files.read(f"{description}/{ORIGIN}", LARGEST))
         url, control = origin["url"], origin.get("vcs_info")
@@ -367,16 +374,16 @@ def _origin(description: str) -> Resource:
 
 
 def _restore(name: str, venv: str, *, whole: bool) -> bool:
-    """Give the description of a package its name again after a killed pip; return whether there is one.
+    """Give the description of a package its name again if a killed pip has renamed it; return whether it did.
 
-    With it pip can remove or replace the package's files. If the package is ``whole``, it was replaced already, and the
-    former version's description is removed.
+    With it pip can remove or replace the package's files. If the package is ``whole``, it was replaced already: then
+    the renamed description, of the former version, is only removed.
     """
     for directory in _libraries(venv):
         for entry, former in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names
             if _names([former]) == {name}:
                 if not whole:
-                    _complete(f"{directory}/{entry}", former)
+                    _restore_metadata(f"{directory}/{entry}", former)
                     rename(f"{directory}/{entry}", former)
                     return True
                 with files.Batch() as batch:
@@ -384,8 +391,8 @@ def _restore(name: str, venv: str, *, whole: bool) -> bool:
     return False
 
 
-def _complete(description: str, former: str) -> None:
-    """Write the head of a description without one: pip removes its files in any order, and needs the head."""
+def _restore_metadata(description: str, former: str) -> None:
+    """Write the file METADATA of a description if pip had removed it before it was killed: a removal needs it."""
     match = DESCRIPTION.fullmatch(former)
     if match is not None and not os.path.lexists(f"{description}/METADATA"):
         text = f"Metadata-Version: 2.1\nName: {match[1]}\nVersion: {match[2]}\n"
@@ -444,7 +451,10 @@ def _version(text: Any) -> Any:
 
 
 def _broken(present: Mapping[str, Package], versions: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
-    """Yield (package that changes, package that does not accept that), but for requirements broken before."""
+    """Yield (package that changes, package whose requirement it then no longer meets).
+
+    Requirements that are not met already are left out, as the change does not break them.
+    """
     for name, (_, texts) in present.items():
         for requirement in _requirements(texts) if name not in versions else ():
             needed = _canonical(requirement.name)

@@ -124,10 +124,13 @@ def _row(path: str) -> Resource | None:
         text = ""
     settings = {setting[1].lower(): setting[2] for line in text.split("\n") if (setting := SETTING.fullmatch(line))}
     version = settings.get("version") or settings.get("version_info", "")
+    status = "incomplete"
+    if not incomplete:
+        status = "complete" if _works(path, version) else "broken"
     return {
         "path": path,
         "ensure": "present",
-        "status": "incomplete" if incomplete else "complete" if _works(path, version) else "broken",
+        "status": status,
         "version": version,
         "system_site_packages": settings.get(SYSTEM, "").lower() == "true",
         "owner": files.user_name(Path(path).stat().st_uid),
@@ -143,7 +146,10 @@ def _is_empty(path: str) -> bool:
 
 
 def _works(path: str, version: str) -> bool:
-    """Return whether the interpreter exists and is, by its name, of the version for which packages are installed."""
+    """Return whether the interpreter exists and is of the environment's version, for which packages are installed.
+
+    A link to ``python3.12`` in an environment of 3.11 finds none of them.
+    """
     interpreter = os.path.realpath(f"{path}/bin/python3")
     minor = MINOR.fullmatch(os.path.basename(interpreter))  # noqa: PTH119 - text in, text out
     return os.path.isfile(interpreter) and (minor is None or version.startswith((f"{minor[1]}.", minor[1])))  # noqa: PTH113 - text in, text out
@@ -215,7 +221,7 @@ def _interpreters(path: str) -> list[str]:
 
 
 def _empty(path: str, batch: files.Batch, keep: Collection[str]) -> None:
-    """Remove the content of an environment, except ``keep``."""
+    """Remove the content of an environment, except the entries ``keep`` by which the next run recognizes it."""
     for entry in sorted(os.listdir(path)):  # noqa: PTH208 - bare names
         if entry not in keep:
             batch.remove(f"{path}/{entry}", recursive=True)

@@ -57,7 +57,7 @@ class Provider(BaseProvider):
         """Return the files in ``names``, or ``/etc/resolv.conf``, that exist."""
         for path in [FILE] if names is None else names:
             try:
-                lines = files.read_lines(path)
+                lines = files.read_lines(path)  # none of a missing file
                 managed = _managed(path)
             except OSError as error:
                 file_parts.report_unreadable(context, [path], file_parts.at(path, error), names)

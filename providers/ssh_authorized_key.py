@@ -102,11 +102,15 @@ class Provider(BaseProvider):
                 problems = list(_earlier_lines(path, {key: reveal(changes[name]) for key, name in names.items()}))
                 yield from ((names[key], problem) for key, problem in problems)
         yield from self._unread(paths)
+        # Unlike the directory of another file, ``~/.ssh`` is made if it is missing.
         yield from prerequisites.edited({name: path for name, path in paths.items() if name[1][0] == "/"})
         yield from prerequisites.written_in_place({name: path for name, path in paths.items() if name[1][0] == "~"})
 
     def _unread(self, paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
-        """Yield a problem for each key whose file is not one of those that sshd reads for the user."""
+        """Yield a problem for each key in a user's home whose file sshd does not read for that user.
+
+        At most ``MOST_USERS`` are looked up, as each takes a call of sshd.
+        """
         names_by_user: dict[str, list[Name]] = {}
         for name in paths:
             if name[1].startswith("~"):
@@ -187,9 +191,9 @@ def _entry(line: str) -> Resource | None:
     """Return a line's key, perhaps without a comment, or None; its options may contain blanks in quotes."""
     text, options = line.strip(" \t"), ""
     match = KEY.fullmatch(text)
-    if (match is None or not ssh_files.matches(match[1], match[2])) and (optional := OPTIONS.fullmatch(text)):
-        options = optional[1]
-        match = KEY.fullmatch(optional[2])
+    if (match is None or not ssh_files.matches(match[1], match[2])) and (with_options := OPTIONS.fullmatch(text)):
+        options = with_options[1]
+        match = KEY.fullmatch(with_options[2])
     if match is None or text.startswith("#") or not ssh_files.matches(match[1], match[2]):
         return None
     return {"name": match[3] or "", "type": match[1], "key": match[2], "options": OPTION.findall(options)}
@@ -286,6 +290,7 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
             name, kind = _identity(entry)
             row = {"ensure": "present", "name": name, "target": target, "user": user, "type": kind, **_canonical(entry)}
             rows = keys.setdefault((name, kind), [])
+            # A repeated line is one key; ``overridden_by`` of the first one is not compared.
             if len(rows) < AMBIGUOUS and all({**other_row, **row} != other_row for other_row in rows):
                 if number in overridden:
                     row["overridden_by"] = f"line {overridden[number] + 1} of {path}"
@@ -294,7 +299,7 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
 
 
 def _check_owner(path: str, target: str, user: str) -> None:
-    """Raise ``ResourceError`` for a target without a user part, which belongs to the file's owner, if that is another.
+    """Raise ``ResourceError`` if a target without ``~`` and ``%u``, which has the keys of its owner, is another user's.
 
     A missing file has no owner yet.
     """
@@ -326,7 +331,10 @@ def _absolute(setting: str, entry: pwd.struct_passwd) -> str:
 def _rewrite(
     context: Context, target_and_user: tuple[str, str], states: Mapping[Key, Mapping[str, Any] | None], _mode: int
 ) -> None:
-    """Edit a file of keys, and warn of each removed key that still allows a login by another line."""
+    """Edit a file of keys, and warn of each removed key that still allows a login by another line.
+
+    A new file is private in any case, so ``_mode`` is not needed.
+    """
     target, user = target_and_user
     try:
         entry = pwd.getpwnam(user)

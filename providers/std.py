@@ -338,7 +338,10 @@ def _yaml(value: Any) -> str:
             style = None if isinstance(yaml_scalar.plain(text), str) else "'"
         except ValueError:
             style = "'"
-        style = '"' if CONTROL.search(text) else "|" if "\n" in text else style
+        if CONTROL.search(text):
+            style = '"'
+        elif "\n" in text:
+            style = "|"
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     class Dumper(yaml.SafeDumper):
@@ -370,6 +373,7 @@ def _network(text: str, name: str) -> IPv4Network | IPv6Network:
         return ipaddress.ip_network(text)
     except ValueError:
         pass
+    # A network with bits beside its prefix is recognized only for its message.
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -389,5 +393,6 @@ def _version(text: str, name: str) -> tuple[Any, ...]:
         advice = f"without the 'v': {text[1:]}" if has_prefix else "as 1.2.3 or 1.2.3-rc.1"
         raise ResourceError(f"{name} is no version of Semantic Versioning: {_quoted(text)}; write it {advice}")
     *numbers, before = match.groups()
+    # Of a pre-release such as ``rc.1``, numbers come before words.
     parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in before.split(".")] if before else []
     return (*map(int, numbers), before is None, parts)

@@ -96,13 +96,16 @@ class Provider(BaseProvider):
                 yield accepted
 
     def _described(self, context: Context, name: str, text: str | None) -> Resource:
-        """Return the attributes of a text's only rule, or ``content``; none for None, a file that sudo ignores."""
+        """Return the attributes of a file's only rule, or its text as ``content``, also if it is declared so.
+
+        None stands for a file that sudo ignores: it has no attributes.
+        """
         if text is None:
             return {}
         rules = [] if name in self._by_content else [rule for line in text.split("\n") if (rule := _parse(line)) != {}]
-        one = rules[0] if len(rules) == 1 else None
-        if one and all(context.type.accepts[attribute](value) for attribute, value in one.items()):
-            return one
+        only_rule = rules[0] if len(rules) == 1 else None
+        if only_rule and all(context.type.accepts[attribute](value) for attribute, value in only_rule.items()):
+            return only_rule
         return {"content": f"{files.printable(text).rstrip()}\n"}
 
     def plan(self, _context: Context, _name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Planned:
@@ -185,6 +188,7 @@ def _rules_in_order(texts: Mapping[str, str | None]) -> list[Rule]:
         with suppress(OSError):
             text = texts[name] if name in texts else _read(str(paths[name]))
             lines += [(name, f"{DIRECTORY}/{name}", line) for line in (text or "").split("\n")]
+    # Only the rules of the main file below its ``@includedir`` come after those of the directory.
     with suppress(OSError):
         rest = INCLUDE.split(_read(MAIN) or "", maxsplit=1)[1:]
         lines += [("", MAIN, line) for line in "".join(rest).split("\n")]

@@ -144,7 +144,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 def _edit_file(target: str, states: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
     """Edit a file, or remove it if nothing remains, as it had no other lines than ours."""
     lines = files.read_lines(target)
-    edit(lines, states)
+    edit(lines, states)  # in memory, to see whether anything remains
     if lines.content or os.path.islink(target) or not os.path.exists(target):  # noqa: PTH110, PTH114 - a text
         files.edit_lines(target, lambda lines: edit(lines, states), mode=mode)
     else:
@@ -188,7 +188,10 @@ def _is_same(live: str, value: str) -> bool:
 
 
 def _numbers(word: str) -> Any:
-    """Return the sorted, joined ranges in a word such as ``80,8080-8090``, or the word itself if it has other text."""
+    """Return the sorted, joined ranges in a word such as ``80,8080-8090``, or the word itself if it has other text.
+
+    The kernel may show the same numbers in another spelling.
+    """
     parts = [NUMBERS.fullmatch(part) for part in word.split(",")]
     ranges: list[list[int]] = []
     for low, high in sorted((_number(match[1]), _number(match[2] or match[1])) for match in parts if match):
@@ -202,8 +205,9 @@ def _numbers(word: str) -> Any:
 def _number(text: str) -> int:
     """Return a number as the kernel reads it: decimal, octal after ``0``, hexadecimal after ``0x``."""
     digits = text.lstrip("+-")
-    base = 16 if digits[:2].lower() == "0x" else 8 if digits[:1] == "0" else 10
-    return int(text, base)
+    if digits[:2].lower() == "0x":
+        return int(text, 16)
+    return int(text, 8 if digits[:1] == "0" else 10)
 
 
 def _path(name: str) -> str:

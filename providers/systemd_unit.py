@@ -134,7 +134,8 @@ class Provider(BaseProvider):
     def _problems(self, directories: Sequence[str], name: str, unit: str) -> list[str]:
         """Return systemd's errors about a unit, or else its warnings about the file ``name``.
 
-        ``directories`` come before those of the system; messages have the system's path in place of the first one's.
+        ``directories`` are searched before those of the system. Messages about a file in the first one, which may be
+        the stage, have the path that the file will get.
         """
         try:
             # A colon at the end: the directories of the system follow.
@@ -150,7 +151,10 @@ class Provider(BaseProvider):
         return lines or [f"systemd-analyze verify fails with exit code {result.exit_code}"]
 
     def _involved(self, stage: str, name: str, unit: str, error: str) -> Iterator[str]:
-        """Yield the drop-ins of a unit without which an error does not occur, if its message has no file."""
+        """Yield the present drop-ins of a unit that cause an error together with the new file.
+
+        An error that begins with a file is clear. For any other one, the check is repeated without each drop-in.
+        """
         for directory in (DIRECTORY, *OTHERS) if not error.startswith("/") else ():
             for drop_in in listing.matching(f"{directory}/{unit}.d", "*.conf"):
                 mask = Path(stage, f"{unit}.d", drop_in.name)
@@ -163,7 +167,10 @@ class Provider(BaseProvider):
                 mask.unlink()
 
     def _stop(self, name: str) -> None:
-        """Stop and disable a unit, or a template's instances, before its last file is removed; others stay."""
+        """Stop and disable a unit, or a template's instances, before its last file is removed.
+
+        Nothing is stopped for a drop-in, or if the unit has another file.
+        """
         if not _is_last(name):
             return
         if os.path.isdir(systemd_units.BOOTED):  # noqa: PTH112 - a text
@@ -240,6 +247,7 @@ def _listed() -> Sequence[str]:
     paths: list[str] = []
     for directory, directories, names in os.walk(DIRECTORY):
         inside = os.path.relpath(directory, DIRECTORY)
+        # ``os.walk`` enters only the directories that remain in this list.
         directories[:] = [name for name in directories if inside == "." and name.endswith(".d")]
         paths += [name if inside == "." else f"{inside}/{name}" for name in names]
     return sorted(

@@ -45,9 +45,9 @@ class Provider:
     ) -> str:
         """Return the text of a template for its inputs, the only data that it can read.
 
-        ``includes`` are further templates by name, the last two inputs Jinja2's options for white space. One with loops
-        or products may never end, and is computed in a process of its own. Raise ``ResourceError`` with the line of a
-        mistake.
+        ``includes`` are further templates by name, the last two inputs Jinja2's options for white space. A template
+        with loops or products may never end, and is computed in a process of its own. Raise ``ResourceError`` with the
+        line of a mistake.
         """
         name = str(source.source) if isinstance(source, Asset) and source.origin == "file" else INLINE
         texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
@@ -112,8 +112,11 @@ def _text(source: str | Asset) -> str:
         raise ResourceError(f"{source.source} is not UTF-8") from None
 
 
-def _reached(error: BaseException, names: Collection[str]) -> tuple[str, int] | None:
-    """Return the template and line of an error, or None: compiled templates have these in their frames."""
+def _failed_line(error: BaseException, names: Collection[str]) -> tuple[str, int] | None:
+    """Return the template and the line in which an error occurred, for its message, or None for none of ``names``.
+
+    The frames of compiled templates have the templates' names as their files.
+    """
     position, trace = None, error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -141,13 +144,16 @@ def _message(error: Exception, name: str, texts: Collection[str]) -> str:
     elif isinstance(error, ZeroDivisionError):
         reason = "division by zero"
     else:
-        reason = _reason(str(error), ours=isinstance(error, jinja2.TemplateError))
-    return f"{_position(*_reached(error, texts) or (name, None))}: {reason}"
+        reason = _reason(str(error), of_jinja=isinstance(error, jinja2.TemplateError))
+    return f"{_position(*_failed_line(error, texts) or (name, None))}: {reason}"
 
 
-def _reason(text: str, *, ours: bool) -> str:
-    """Return the reason in an error's text, perhaps not of Jinja2, in the terms of templates, not of Python's types."""
+def _reason(text: str, *, of_jinja: bool) -> str:
+    """Return the reason in an error's text, in the terms of templates.
+
+    The text of an error that is not ``of_jinja`` is about Python's types, so only known ones are translated.
+    """
     for pattern, replacement in REASONS:
         if pattern.search(text):
             return pattern.sub(replacement, text)
-    return text if ours else "an operation or a filter cannot be used with these values"
+    return text if of_jinja else "an operation or a filter cannot be used with these values"

@@ -76,7 +76,7 @@ class _Tidying:
         self.failure: Exception | None = None
         self._remove = remove
         self._before = None if age is None else time.time() - int(age[:-1]) * SECONDS[age[-1]]
-        self._larger = None if size is None else int(size[:-1]) << 10 * UNITS.index(size[-1])
+        self._larger = None if size is None else int(size[:-1]) << 10 * UNITS.index(size[-1])  # 2k: 2 * 1024
         patterns = [matches] if isinstance(matches, str) else matches or []
         self._names = re.compile("|".join(map(translate, patterns)) if patterns else "")
         self._time = f"st_{should['type']}"
@@ -120,7 +120,11 @@ class _Tidying:
     def _examine(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
         """Remove an entry of an open directory if it matches; return whether it is gone, or would be if removed."""
         is_directory = stat.S_ISDIR(status.st_mode)
-        if not (self._empties(directory, name, status, path, depth) if is_directory else self._selects(name, status)):
+        if is_directory:
+            matches = self._visit_subdirectory(directory, name, status, path, depth)
+        else:
+            matches = self._selects(name, status)
+        if not matches:
             return False
         if self._remove and is_directory:
             os.rmdir(name, dir_fd=directory)
@@ -131,8 +135,11 @@ class _Tidying:
         self.paths.append(path)
         return True
 
-    def _empties(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
-        """Visit a directory in an open one; return whether it is then empty and old, and to be removed too."""
+    def _visit_subdirectory(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
+        """Visit the entry ``name`` of an open directory, itself a directory; return whether it is to be removed too.
+
+        It is if it is then empty, old, and directories are removed (``rmdirs``).
+        """
         if depth >= self._depth:
             return False
         with file_trees.opened(directory, name) as fd:

@@ -178,7 +178,10 @@ class Provider(BaseProvider):
         self._set_password(name, changed)
 
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Change an account and move its home first: by usermod to another filesystem, together with all changes."""
+        """Change an account, after its home was moved to a new path.
+
+        Only usermod can move it to another filesystem: it then makes all other changes too.
+        """
         changed = _changed(is_, should)
         options = _options(changed)
         try:
@@ -279,7 +282,7 @@ def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
     """Check a new user's number, and make its home, before the files are replaced. Raise ``ResourceError``."""
     text = (prefix / "etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
     _, _, uid, gid, _, home, _ = next(line for line in text.split("\n") if line.startswith(f"{name}:")).split(":")
-    with suppress(KeyError):
+    with suppress(KeyError):  # of a free number
         msg = f"the number {uid} belongs to '{pwd.getpwuid(int(uid)).pw_name}' already; declare another 'uid'"
         if not should["allowdupe"]:
             raise ResourceError(msg)

@@ -65,7 +65,7 @@ class Provider(ServiceProvider):
         """Yield the missing user of a service, and the declared states that its unit cannot have."""
         for name, should in changes.items():
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
-            with suppress(KeyError, ResourceError):  # the manager of another user may answer
+            with suppress(KeyError, ResourceError):  # without an answer of this user's manager, others are queried
                 [unit] = Units(name[1]).show([name[0]], (*PROPERTIES, *REFUSING))
                 masks = f"{pwd.getpwnam(name[1]).pw_dir}/.config/systemd/user/"
                 yield from ((name, Problem(*refusal)) for refusal in refusals(name[0], unit, should, masks))

@@ -172,7 +172,7 @@ def _content(
 
 
 def _alt_name(name: str) -> str:
-    """Return an alternative name with its kind, an address in its shortest form."""
+    """Return an alternative name with its kind, ``DNS:web.example`` for ``web.example``, and an address shortened."""
     kind, text = next(((kind, name[len(kind) :]) for kind in KINDS if name.startswith(kind)), ("", name))
     if kind in {"", "IP:"}:
         try:

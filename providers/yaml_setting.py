@@ -105,14 +105,17 @@ def _check_depth(events: Iterable[Any]) -> None:
 
 def _keep_anchors(document: Any) -> None:
     """Let the library write all anchors again; by default it drops unused ones, which changes other lines."""
-    remaining, visited = [document], {0}
+    remaining, visited = [document], set[int]()
     while remaining:
         value = remaining.pop()
         if id(value) in visited or (anchor := getattr(value, "anchor", None)) is None:
             continue
         visited.add(id(value))
         anchor.always_dump = anchor.value is not None
-        remaining += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        if isinstance(value, dict):
+            remaining += value.values()
+        elif isinstance(value, list):
+            remaining += value
 
 
 def _dump(text: str) -> Any:
@@ -134,7 +137,7 @@ def _indentation(text: str) -> tuple[int, int]:
 
     The first of each in the text counts; the defaults are 2 and 0.
     """
-    indentations: dict[bool, int] = {}
+    indentations: dict[bool, int] = {}  # by whether the line begins with a dash
     above = ""
     for line in text.splitlines():
         content = line.lstrip(" ")

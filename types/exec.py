@@ -18,8 +18,9 @@ def files(should: Mapping[str, Any]) -> Iterator[str]:
     command = should.get("command") or should["name"]
     if isinstance(should.get("cwd"), str):
         yield should["cwd"]
-    if isinstance(command, (str, list)):
-        yield from (word for word in (command.split() if isinstance(command, str) else command)[:1] if word[0:1] == "/")
+    words = command.split() if isinstance(command, str) else command
+    if isinstance(words, list):
+        yield from (word for word in words[:1] if word[0:1] == "/")
 
 
 TYPE = TypeDefinition(

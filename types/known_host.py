@@ -21,7 +21,9 @@ def files(should: Mapping[str, Any]) -> Iterable[str]:
     if not isinstance(target, str):
         return []
     user, slash, rest = target.removeprefix("~").partition("/")
-    home = "" if target[0] == "/" else "/root" if user == "root" else f"/home/{user}"
+    home = "/root" if user == "root" else f"/home/{user}"
+    if target[0] == "/":
+        home = ""
     path = f"{home}{slash}{rest}"
     return [path.rpartition("/")[0], path]
 

@@ -6,14 +6,17 @@ from resource_api import Attribute, Function, TypeDefinition
 
 
 def _pure(docs: str, output: str, **inputs: Attribute) -> Function:
-    """Return a pure function; ``_`` behind the name of an input that is a word of Python is dropped."""
+    """Return a pure function; an input such as ``from_``, whose name is a word of Python, loses the ``_``."""
     return Function(
         docs, inputs={name.removesuffix("_"): value for name, value in inputs.items()}, output=output, pure=True
     )
 
 
 def _moving(docs: str, output: str, **inputs: Attribute) -> Function:
-    """Return a pure function that only moves elements: those that are secret are secret in the result."""
+    """Return a pure function that only moves elements of its inputs, so that only the secret ones are secret after it.
+
+    The result of any other function with a secret input is secret as a whole.
+    """
     function = _pure(docs, output, **inputs)
     function.keeps_secrets = True
     return function

@@ -94,8 +94,8 @@ def _links() -> Mapping[str, set[tuple[str, str]]]:
 
 def _declared_links(name: str) -> set[tuple[str, str]]:
     """Return the links (``S`` or ``K``, runlevel) in a script's LSB header, or in its override (insserv(8))."""
-    instead, script = OVERRIDES / name, init_scripts.SCRIPTS / name
-    with (instead if instead.is_file() else script).open(encoding="utf-8", errors="replace") as file:
+    override, script = OVERRIDES / name, init_scripts.SCRIPTS / name
+    with (override if override.is_file() else script).open(encoding="utf-8", errors="replace") as file:
         levels = {
             match[1].lower(): match[2].split() for match in map(LEVELS.match, file.read(HEAD).splitlines()) if match
         }
@@ -104,7 +104,10 @@ def _declared_links(name: str) -> set[tuple[str, str]]:
 
 
 def _is_enabled(links: set[tuple[str, str]], declared: set[tuple[str, str]]) -> bool | None:
-    """Return True if a script has all its declared links, False if none starts it, None for only some of them."""
+    """Return True if a script has all its declared links, False if none starts it, None for only some of them.
+
+    A row then has no value of ``enable``, so that either declared one is a difference.
+    """
     if not _started(links):
         return False
     return True if links >= declared else None
