@@ -127,7 +127,10 @@ def _message(result: Mapping[str, Any], should: Mapping[str, Any]) -> str:
 
 
 def _differences(result: Mapping[str, Any], should: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield (name, before, after) of each part of a module's difference, whose form depends on the module."""
+    """Yield (name, before, after) of each part of a module's difference, for the plan.
+
+    Some modules return dictionaries, whose keys are compared one by one, others two texts with a header as their name.
+    """
     secrets = _secrets(should["args"])
     differences = result.get("diff") or []
     for difference in differences if isinstance(differences, list) else [differences]:

@@ -207,7 +207,7 @@ class Provider(SimpleProvider):
         return list(_keys(self._show(home, *paths).stdout))
 
     def _show(self, home: Path, *paths: Path) -> CommandResult:
-        """Return gpg's listing of the keys in files, none of which is imported."""
+        """Return gpg's listing of the keys in files, without importing them; a file may contain none."""
         options = (*_options(home), "--no-keyring", "--with-colons")
         result = self.gpg.attempt(*options, "--show-keys", "--", *paths, log="debug")
         if result.exit_code not in {0, NO_KEYS}:

@@ -107,7 +107,10 @@ class Provider(BaseProvider):
 
 
 def _read(_directories: files.Directories, path: str) -> Resource | None:
-    """Return the row of the archive recorded for a directory, or None without one. Raise as ``UnpackRecord.read``."""
+    """Return the row of the archive recorded for a directory, or None without a record.
+
+    Raise ``OSError`` for an unreadable record, ``ResourceError`` for one that is damaged or may be another user's.
+    """
     record = files.UnpackRecord.read(path)
     if record is None:
         return None

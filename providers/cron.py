@@ -189,7 +189,10 @@ def canonical(field: str, value: Any) -> str:
 
 
 def _part(field: str, part: str) -> str:
-    """Return one part of a field with numbers for names; Sunday is 0, but 7 at the end of a range such as ``5-7``."""
+    """Return one part of a field in its canonical form, with numbers for names.
+
+    Sunday is 0, but 7 at the end of a range such as ``5-7``.
+    """
     span, slash, step = part.partition("/")
     ends = [_number(field, end) for end in span.split("-")]
     if field == "weekday" and len(ends) > 1 and ends[-1] == "0":

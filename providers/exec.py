@@ -147,7 +147,10 @@ def _run(
     text: Sensitive[str] | None = None,
     log: str = "debug",
 ) -> CommandResult:
-    """Run a program as declared, with ``text`` as its input, until the ``deadline`` or for 300 s; log its output."""
+    """Run a program as declared, with ``text`` as its input, and log its output.
+
+    It may run until the ``deadline`` of its resource, or without one, as a guard, for 300 s.
+    """
     variables = _variables(should)
     program = _locate(argv[0], _search_path(should), should.get("cwd"))
     command = Command(program, timeout=300.0 if deadline is None else inf)

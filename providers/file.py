@@ -210,7 +210,7 @@ class Provider(BaseProvider):
         self._write(batch, path, change, ensure, keep)
 
     def _write(self, batch: files.Batch, path: str, change: Change, ensure: str, keep: Callable[..., None]) -> None:
-        """Make or change a file, directory or link, by ``ensure``; no directory is in the place of another kind.
+        """Make or change a file, directory or link, by ``ensure``; the caller has removed a directory in its way.
 
         ``keep`` copies the present file before a replacement.
         """
@@ -237,7 +237,10 @@ class Provider(BaseProvider):
             batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
 
     def _keep(self, stack: ExitStack, path: str, backup: Any, *, at_once: bool) -> None:
-        """Copy what is at ``path`` before its change, if declared: durably ``at_once``, or later by ``_flush``."""
+        """Copy the present file, directory or link before its change, if ``backup`` is declared.
+
+        The copy is durable ``at_once``, as a removal needs it, or after ``_flush``, for all files together.
+        """
         if backup:
             if self._backups is None:
                 from lib.backups import Backups  # few runs keep copies, and their store takes long to import

@@ -205,7 +205,7 @@ class _Comparison:
         ]
 
     def _copied(self, directories: files.Directories, name: str, expected: Expected) -> bool:
-        """Return whether a member has the kind, content and, if no mode is declared, the mode of its source."""
+        """Return whether a member agrees with ``source``: in kind, content and, if no mode is declared, mode."""
         member = self.now.members.get(name)
         if member is None or member.kind != expected.kind:
             return False

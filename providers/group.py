@@ -147,7 +147,7 @@ def _options(attributes: Mapping[str, Any]) -> Iterator[str | int]:
 
 
 def _entries(names: Iterable[str]) -> Iterable[grp.struct_group]:
-    """Yield the entries of the existing groups with these names, each looked up alone."""
+    """Yield the entries of the existing groups with these names, each looked up alone: LDAP may not list all."""
     for name in names:
         with suppress(KeyError):
             yield grp.getgrnam(name)

@@ -36,7 +36,7 @@ class Provider(SimpleProvider):
     """The objects of one kind in one service."""
 
     def __init__(self) -> None:
-        """Know nothing of the service yet; the configuration follows by ``configure``."""
+        """Start without a configuration, which ``configure`` sets, and without objects of the service."""
         self._config: Mapping[str, Any] = {}
         #: The last objects that were read, and the identifiers of the objects created here, by name.
         self._read: dict[str, Object] = {}
@@ -179,7 +179,10 @@ class Provider(SimpleProvider):
                 return
 
     def _send_update(self, name: str, present: Object, should: Mapping[str, Any]) -> http.Response:
-        """Send the declared fields: the whole object by PUT, or by PATCH in the format of the setting ``patch``."""
+        """Send the declared fields: the whole object by PUT, or by PATCH in the format of the setting ``patch``.
+
+        Secret fields are sent each time: their present values are not compared.
+        """
         method, path = self._paths.update.method, self._member(self._paths.update, name, present)
         body, secrets, form = _fields(should.get("body")), _fields(should.get("secrets")), self._config["patch"]
         headers = _if_match(present)

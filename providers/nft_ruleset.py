@@ -151,7 +151,7 @@ class Provider(BaseProvider):
             yield Problem("content", str(error))
 
     def _package(self, path: str) -> str | None:
-        """Return the package of a file, by dpkg or rpm, or None."""
+        """Return the package that a file belongs to, by dpkg or rpm, for its row, or None."""
         if set(path) & set("*?[\\"):
             return None  # dpkg-query would read it as a pattern
         programs = ((self.dpkg_query, "--search"), (self.rpm, "--query", "--queryformat=%{NAME}: ", "--file"))

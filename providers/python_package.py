@@ -207,7 +207,10 @@ def _recorded(source: str | None) -> str | None:
 
 
 def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return the metadata of pip's dry run; none before pip 22.2. Raise ``CommandError`` if pip would fail."""
+    """Return the metadata of each package that pip would install, by its dry run; none before pip 22.2.
+
+    Raise ``CommandError`` if pip would fail.
+    """
     try:
         report = _pip(venv, "install", "--dry-run", "--report", "-", *arguments).stdout
     except CommandError as error:
@@ -248,7 +251,7 @@ def _effect(venv: str, name: str, before: str, version: str | None) -> SideEffec
 
 
 def _described(venv: str) -> Iterator[tuple[str, Package]]:
-    """Yield each package of an environment with its version and its requirements."""
+    """Yield each package of an environment with its version and its requirements, which a change may break."""
     for directory in _libraries(venv):
         for entry in os.listdir(directory):  # noqa: PTH208 - bare names
             if match := DESCRIPTION.fullmatch(entry):

@@ -85,7 +85,7 @@ class Provider(BaseProvider):
 
 
 def _write(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-    """Edit a file, replace the link to one in /run, or make a file, perhaps an empty one."""
+    """Edit a file, replace a link into /run by a file, or make a file, perhaps an empty one."""
     if _managed(path):
         lines = files.read_lines(path)
         # Without its comments, which say that another program manages it: now we do.

@@ -304,7 +304,10 @@ def _field(field: re.Match[str], values: Mapping[str, Any]) -> str:
 
 
 def _replace_matches(text: str, pattern: str, replacement: str) -> str:
-    """Return ``text`` with each match of a regular expression replaced; the search is ended after some seconds."""
+    """Return ``text`` with each match of a regular expression replaced.
+
+    Some expressions need years for a text, so the search is ended after some seconds.
+    """
     try:
         compiled = re.compile(pattern)
     except (re.error, RecursionError) as error:
@@ -355,7 +358,10 @@ def _yaml(value: Any) -> str:
 
 
 def _read(read: Callable[[bytes, str], Any], text: str, language: str) -> Any:
-    """Return the data that a reader of manifests finds in a text."""
+    """Return the data in a text by a reader of manifests, so that every value is one that a manifest can hold.
+
+    Raise ``ResourceError`` with the line and column of a mistake.
+    """
     try:
         return read(text.encode(), "").data
     except ManifestError as error:

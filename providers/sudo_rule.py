@@ -247,7 +247,7 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
 
 
 def _parse(line: str) -> Resource | None:
-    """Return the attributes of a rule, none for a comment; None for a line beyond these attributes."""
+    """Return the attributes of a rule, none for a comment; None for a line that they cannot express."""
     if COMMENT.fullmatch(line):
         return {}
     match = RULE.fullmatch(line.strip())

@@ -165,7 +165,7 @@ def _row(name: str, target: str, value: str) -> Resource:
 
 
 def _set_live(name: str, value: str) -> None:
-    """Set the value of the running kernel unless it has that. Raise ``OSError``, also for one that it refuses."""
+    """Set a value in the running kernel, unless it is there already. Raise ``OSError``, also for a refused value."""
     # A parameter that can only be written is written each time.
     with suppress(PermissionError):
         if _is_same(_read_live(name), value):
@@ -227,7 +227,7 @@ def _words(value: str) -> str:
 
 
 def _own_files() -> list[str]:
-    """Return the paths of the files in ``/etc/sysctl.d``, which a machine without any may lack."""
+    """Return the paths of the files in ``/etc/sysctl.d``, for a listing; none if the directory is missing."""
     with suppress(FileNotFoundError), os.scandir(OWN) as entries:
         return sorted(entry.path for entry in entries if entry.name.endswith(".conf"))
     return []
@@ -254,7 +254,10 @@ def _unread(target: str) -> str:
 
 
 def _later_files(target: str) -> list[str]:
-    """Return the files read after ``target`` at boot, the last first: by name, once for each name (sysctl.d(5))."""
+    """Return the files read after ``target`` at boot (sysctl.d(5)), whose values override it, the last first.
+
+    Files are read in the order of their names; of several with one name, only that of the first directory is read.
+    """
     directory, _, file_name = target.rpartition("/")
     names: dict[str, str] = {}
     for later_directory in DIRECTORIES if directory in DIRECTORIES else ():

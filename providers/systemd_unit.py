@@ -120,7 +120,8 @@ class Provider(BaseProvider):
     def _verify(self, stage: str, name: str) -> None:
         """Raise ``ResourceError`` for errors in the units of a new file, which is in the directory ``stage``.
 
-        A drop-in may concern more than one. Their present errors do not count, unless they are in the file.
+        A drop-in may concern several units. Errors that a unit has without the new file do not count, unless they are
+        in that file.
         """
         for unit in _units(name):
             if not (errors := self._problems([stage, DIRECTORY], name, unit)):

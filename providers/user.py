@@ -228,7 +228,7 @@ class Provider(BaseProvider):
 
 
 def _change(edit: Callable[[Path], object]) -> None:
-    """Replace the account files by copies, in a directory, that ``edit`` has changed."""
+    """Replace the account files by copies that ``edit``, which receives their directory, has changed."""
     from resource_api import change_accounts
 
     change_accounts(edit)
@@ -445,7 +445,7 @@ def _groups() -> tuple[dict[int, str], dict[str, set[str]]]:
 
 
 def _entries(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:
-    """Yield the entries of the existing users with these names, each looked up alone."""
+    """Yield the entries of the existing users with these names, each looked up alone: LDAP may not list all."""
     for name in names:
         with suppress(KeyError):
             yield pwd.getpwnam(name)

@@ -134,7 +134,7 @@ class Provider(ServiceProvider):
 
 
 def _units(user: str) -> Units:
-    """Return the units of a user. Raise ``ResourceError``, which fails only its name, for a missing account."""
+    """Return the units of a user. Raise ``ResourceError`` for a missing account, so that only its services fail."""
     try:
         return Units(user)
     except KeyError:

@@ -269,7 +269,7 @@ class Provider(packages.PackageProvider):
         }
 
     def _versions(self, names: list[str]) -> dict[str, list[str]]:
-        """Return name → versions by apt; a name that is unknown to apt is missing."""
+        """Return name → the versions that apt can install; a name that apt does not know is missing."""
         policies = self._policy(names)
         return {
             name: [match[1] for match in map(VERSION.fullmatch, lines) if match] for name, lines in policies.items()
@@ -387,7 +387,10 @@ def _plain(name: str, native: str) -> str:
 
 
 def _names(record: Mapping[str, str], native: str) -> set[str]:
-    """Return every name of a package in apt: its title, with its architecture, and for ``all`` with the machine's."""
+    """Return every name with which a package can be declared, as in apt: its title, and with an architecture.
+
+    A package for ``all`` architectures can have that of the machine too.
+    """
     name, architecture = record["Package"], record.get("Architecture") or native
     names = {_title(record, native), f"{name}:{architecture}"}
     return names | {f"{name}:{native}"} if architecture == "all" else names
