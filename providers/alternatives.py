@@ -52,7 +52,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the groups in ``names``, or all; one whose record is damaged fails its name."""
+        """Return the groups in ``names``, or all; a group with a damaged record fails its name."""
         listed: Iterable[str] | None = names
         if listed is None:
             listed = [line.split()[0] for line in self.tool("--get-selections").stdout.splitlines() if line.strip()]
@@ -66,7 +66,7 @@ class Provider(BaseProvider):
                 yield from context.accepted([row]) if names is None else [row]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change one group after another."""
+        """Change one group after another, unless other users could redirect one of its links."""
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should):
                 for link in {*_links(is_ or {}), *_links(should)}:

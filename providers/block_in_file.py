@@ -32,7 +32,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a block with a line of its own marker, at which the next run would end it, and wrong expressions."""
+        """Refuse wrong expressions, and a block with a line of its own marker, at which the next run would end it."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from line_places.place_problems(should)
         block, name, marker = reveal(should.get("block")), should.get("name"), should.get("marker")
@@ -42,7 +42,7 @@ class Provider(BaseProvider):
                 yield Problem("block", f"block contains a line of its own marker '{marker}'")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the blocks in ``names``; one whose marker lines are not a single pair fails its name."""
+        """Return the blocks in ``names``; a block whose marker lines are not a single pair fails its name."""
         unlisted = "the blocks of all files cannot be listed; name a file and a block"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
@@ -69,7 +69,8 @@ class Provider(BaseProvider):
 def edit(lines: files.Lines, states: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:
     """Bring the blocks in ``states``, by name and marker, to these states; None removes them.
 
-    A new block is added with its marker lines at the declared place. Raise ``ResourceError`` as ``find``.
+    A new block is added with its marker lines at the declared place. Raise ``ResourceError`` if marker lines are not a
+    single pair.
     """
     for (name, marker), should in states.items():
         markers = find(list(lines), name, marker)

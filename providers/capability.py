@@ -62,7 +62,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the capabilities of the files in ``names``."""
+        """Return the capabilities of the files in ``names``; ``root`` is set for those of a user namespace."""
         unlisted = "any program can have capabilities; name it, or run: getcap -r /usr"
         for path, (status, attributes) in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
             if (data := attributes.get(ATTRIBUTE)) and stat.S_ISREG(status.st_mode):

@@ -73,7 +73,7 @@ class Provider(ImperativeProvider):
                 context.updated(name, message="Executed successfully")
 
     def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Run the notified commands whose guards allow it; the guards are asked now, after the changes that notify."""
+        """Run the notified commands whose guards allow it; these are evaluated now, after the changes that notify."""
         for name in names:
             with context.updating(name, message="Executing"):
                 if _allowed(self._declared[name]):

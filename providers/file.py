@@ -163,7 +163,10 @@ class Provider(BaseProvider):
         )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change all files in one batch, durable together; it is flushed before one is the source of another."""
+        """Change all files in one batch, durable together.
+
+        The batch is flushed before a changed file is read as the source of another.
+        """
         self._ids.clear()
         written: set[str] = set()
         self._backups = None

@@ -51,7 +51,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare all lines that were found: one must be as declared, or each with ``multiple``."""
+        """Compare all lines that match: one of them must be as declared, or with ``multiple`` all of them."""
         if attribute != "line":
             return None
         matches = (line == _text(should["line"]) for line in (is_["line"], *is_.get("others", ())))

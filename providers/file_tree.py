@@ -188,7 +188,7 @@ class _Comparison:
         return extra[::-1]
 
     def different(self, attribute: str) -> list[str]:
-        """Return the members in which the tree differs from the declared value of an attribute."""
+        """Return the members in which the tree differs from the declared value of an attribute, for ``insync``."""
         if attribute == "purge":
             return self.purged[::-1]  # for a message, in the order of the tree
         members = self.now.members

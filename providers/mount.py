@@ -54,7 +54,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Require an entry in fstab too, as a mount without one is gone after a restart; ``present`` is any state."""
+        """Require an entry in fstab too, as a mount without one is gone after a restart.
+
+        With ``present``, it does not matter whether the file system is mounted.
+        """
         if attribute != "ensure":
             return None
         if not is_["entry"] and should["ensure"] == is_["ensure"]:

@@ -116,7 +116,7 @@ class Provider(ServerProvider):
         return context.accepted(row for row in map(_resource, rows) if row["name"] not in OWN_ACCOUNTS)
 
     def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the rights that are lost with an account, and views and routines that run as it and then fail."""
+        """Yield the rights that are lost with an account, and the views and routines that run as this account."""
         with self._server.session(context) as session:
             for name, target in mysql_rights.read(session, mysql_rights.ALL_TABLES, changes.keys()):
                 yield name, SideEffect((name, target), "remove", "mysql_grant", dependent=True)

@@ -34,7 +34,7 @@ class Provider(ServerProvider):
         return resources
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read all databases in ``names``, or all."""
+        """Return the databases in ``names``, or all."""
         rows = self._server.rows(QUERY, names)
         databases = ({key: value for key, value in row.items() if value is not None} for row in rows)
         return context.accepted({"ensure": "present", **database} for database in databases)
@@ -66,7 +66,7 @@ class Provider(ServerProvider):
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the rights that are lost with a database.
 
-        One on a table may also be declared on all tables of its schema: that name is an alias.
+        A right on a table may be declared as one on all tables of its schema: that name is an alias of the effect.
         """
         for name, (is_, _) in changes.items():
             connect = bool(is_ and is_["allow_connections"])

@@ -114,7 +114,7 @@ class Provider(ServerProvider):
         return bool(is_.get("is_all")) if should["privilege"] == ["ALL"] else None
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return rights, by one query through each database: those in it can be read only there."""
+        """Return the rights in ``names``, or all; those in a database can be read only by a query through it."""
         # The empty name is for objects in no database, such as databases themselves.
         for database in ["", *self._databases()] if names is None else dict.fromkeys(name[3] for name in names):
             requested = None if names is None else [name for name in names if name[3] == database]

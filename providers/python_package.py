@@ -156,7 +156,7 @@ class Provider(BaseProvider):
             yield from _side_effects(venv, list(packages), versions, links)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
-        """Run pip once for each environment and set of options, and once for the removals from one.
+        """Run pip once for each environment and set of options, and once for all removals from an environment.
 
         Before that, descriptions left by a killed pip are brought into a state that pip can handle.
         """

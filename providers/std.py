@@ -85,7 +85,7 @@ class Provider:
         """Return whether ``in`` has the element, the key or the part ``item``."""
         container, item = inputs["in"], inputs.get("item")
         if isinstance(container, list):
-            return _identity(item) in map(_identity, container)
+            return _identity(item) in map(_identity, container)  # for Python, 1 is equal to True
         if not isinstance(item, str):
             kind = "a text" if isinstance(container, str) else "a mapping"
             msg = f"item must be a text where 'in' is {kind}; it is {expression.kind_of(item)}; use std.to_text"
@@ -147,7 +147,7 @@ class Provider:
         """Return the numbers from ``start`` to before ``stop``, as Python's ``range`` does."""
         if step == 0:
             raise ResourceError("step is 0, so that stop is never reached; use a positive or a negative number")
-        # The length of a range may be more than Python's len returns.
+        # The length, rounded up: it may be more than Python's ``len`` of a range can return.
         _check_count(max(0, -((stop - start) // -step)))
         return list(range(start, stop, step))
 

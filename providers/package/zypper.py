@@ -58,7 +58,7 @@ class Provider(rpm.RpmProvider):
             yield {**row, "mark": "hold"} if row["name"] in held else row
 
     def candidates(self, names: list[str]) -> Mapping[str, str]:
-        """Return name → the newer version of zypper's update; none for packages that are up to date."""
+        """Return name → the version to which zypper would update a package; those that are up to date are missing."""
         output = self.query(*QUIET, "--xmlout", "--no-refresh", "list-updates", "--type", "package").stdout
         versions = {}
         for element in _elements(output, "update"):
