@@ -189,7 +189,7 @@ def parse(text: str) -> Resource:
         "used": choice,
         # A choice that was made by hand and is missing is no choice.
         "path": choice if head["Status"] == "manual" and choice else "auto",
-        # Where the priorities decide, a link to anything but the best choice is one that was not changed to the end.
+        # With ``auto`` the link must lead to the best choice: any other is the rest of a killed change.
         "broken": _broken(head["Name"], head["Link"], best if head["Status"] == "auto" else choice, choices),
     }
 

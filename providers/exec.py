@@ -50,7 +50,7 @@ class Provider(ImperativeProvider):
         self._declared[name] = should
         allowed = not should["refreshonly"] and _allowed(should)
         argv = _argv(*_commands(should, "command"), shell=should["shell"]) if allowed else ()
-        if argv:  # not an empty text
+        if argv:  # an empty command has no code to check
             program = os.path.join(should.get("cwd") or "/", argv[0]) if "/" in argv[0] else argv[0]  # noqa: PTH118 - text
             _check(Command(program), argv, should)
         return allowed

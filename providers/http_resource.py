@@ -134,6 +134,7 @@ class Provider(SimpleProvider):
         _store_secret_fields(context, name, should)
         method, path = self._paths.create
         values = self._paths.values(name)
+        # A path with the name takes its place in the body.
         name_field = {} if self._paths.names(path) else http.with_field({}, self._config["name"], values["name"])
         body = http.merged(name_field, {**_fields(should.get("body")), **_fields(should.get("secrets"))})
         target = http_paths.fill(path, values, None, self._config["id"])

@@ -117,6 +117,7 @@ class _Document:
         for depth, step in enumerate(key_path):
             items = self._items(containers[-1], step, key_path[:depth])
             containers += [item.value for item in items if item.key == step][-1:]
+        # The value, and then each container around it, until one keeps other items.
         while key_path:
             *outer, step = key_path
             items = self._items(containers[len(outer)], step, tuple(outer))

@@ -90,7 +90,7 @@ class Provider(BaseProvider):
             with context.processing(name, is_, should):
                 if should["ensure"] == "absent":
                     charset = (is_ or {}).get("charset")
-                    self._delete([spelling for key, spelling in built.items() if _is_of(key, name, charset)])
+                    self._delete([spelling for key, spelling in built.items() if _is_removed_with(key, name, charset)])
                     locales[name] = None
                 else:
                     self._build(name, is_ or {}, should)
@@ -208,7 +208,7 @@ def _normalized(name: str) -> str:
     return f"{base}{f'.{plain}' if plain else ''}{f'@{modifier}' if modifier else ''}"
 
 
-def _is_of(built: str, name: str, listed: str | None) -> bool:
+def _is_removed_with(built: str, name: str, listed: str | None) -> bool:
     """Return whether a built locale, by its normalized name, is removed with the locale ``name``.
 
     ``de_DE`` is built as itself and, for its charset in /etc/locale.gen (``listed``, None for any), as ``de_DE.utf8``;

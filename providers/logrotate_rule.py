@@ -64,6 +64,7 @@ class Provider(BaseProvider):
         yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: f"{DIRECTORY}/{name}")
         if not missing:
             contents = program_checked_files.contents(program_checked_files.complete(changes))
+            # If the main file does not include the directory, no rule has an effect.
             if unread := list(self._directory.unread()):
                 yield from ((name, problem) for name in contents for problem in unread)
             yield from ((name, Problem("content", message)) for name, message in self._directory.refusals(contents))
@@ -101,6 +102,7 @@ def _patterns(path: str) -> Iterator[str]:
         if script or word in SCRIPTS:
             script = word != "endscript"
             continue
+        # Only outside of braces are the words of a line paths.
         if not depth and word[:1] in {"/", '"', "'"}:
             with suppress(ValueError):
                 yield from (text for text in shlex.split(word.partition("{")[0]) if text.startswith("/"))
@@ -129,5 +131,5 @@ def _setting(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"    {key if value else FORBIDDING.get(key, f'no{key}')}\n"
     text = value if isinstance(value, (str, int)) else " ".join(map(str, value))
-    # Of this one the value is the whole option: weekly.
+    # ``rotate_every: weekly`` is the option ``weekly``.
     return f"    {text}\n" if key == "rotate_every" else f"    {key} {text}\n"

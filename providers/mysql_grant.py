@@ -158,7 +158,8 @@ def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> 
 def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
     """Return the new rights of an account, with ``GRANT`` as one of them; ``held`` are its present ones.
 
-    With ``ALL`` it keeps these, and without declared options its ``GRANT``.
+    Both are (right, column in small letters) → the column as it is written. With ``ALL`` the account keeps its present
+    rights, and without declared options its ``GRANT``.
     """
     if should["ensure"] == "absent":
         return {}

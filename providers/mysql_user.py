@@ -183,7 +183,7 @@ def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str,
     method = f"IDENTIFIED WITH {plugin or NATIVE}"
     if value is None:
         return method
-    # Also as it is in the statement, which is logged.
+    # The log has the statement: the value is masked also as it is quoted there.
     session.context.conceal([Sensitive(value), Sensitive(literal(value)[1:-1])])
     return f"{method} AS {value if re.fullmatch(r'0x[0-9A-F]+', value) else literal(value)}"
 

@@ -130,6 +130,7 @@ class Provider(BaseProvider):
         yield from prerequisites.of_files(
             changes, lambda path, should: [*prerequisites.missing_parent(path), *missing] or self._refusal(path, should)
         )
+        # Only files in /etc are expected to be loaded at boot.
         for path in (path for path in prerequisites.present(changes) if path != FILE and path.startswith("/etc/")):
             with suppress(OSError):
                 if not _is_included(path, files.read_lines(FILE)):

@@ -306,10 +306,10 @@ def _packages(venv: str, names: Collection[str]) -> Iterator[Resource]:
         aside = {former: entry for entry, former in _set_aside(directory, entries) if not _names([former]) & present}
         for entry in [*entries, *aside]:
             if (match := DESCRIPTION.fullmatch(entry)) and _canonical(match[1]) in names:
-                former = f"{directory}/{aside.get(entry, entry)}"
-                whole = entry not in aside and _is_whole(former)
+                description = f"{directory}/{aside.get(entry, entry)}"
+                whole = entry not in aside and _is_whole(description)
                 row = {"name": _canonical(match[1]), "virtualenv": venv, "ensure": "present", "version": match[2]}
-                yield {**row, "status": "installed" if whole else "incomplete", **_origin(former)}
+                yield {**row, "status": "installed" if whole else "incomplete", **_origin(description)}
 
 
 def _libraries(venv: str) -> list[Path]:

@@ -71,9 +71,9 @@ class Provider(BaseProvider):
             missing = [*prerequisites.missing_parent(name), *_missing_interpreter(name, should)]
             missing += prerequisites.missing_user("owner", should.get("owner"))
             yield from ((name, problem) for problem in missing)
-            # Only making one runs a program in a directory that other users might replace.
-            made = not os.path.lexists(f"{name}/{CONFIG}")
-            if made and not missing and "owner" not in should and _can_others_replace(name):
+            # Only for a new environment a program runs, in a directory that other users might replace.
+            is_new = not os.path.lexists(f"{name}/{CONFIG}")
+            if is_new and not missing and "owner" not in should and _can_others_replace(name):
                 yield name, Problem("owner", NO_OWNER)
         yield from prerequisites.written_in_place({name: f"{name}/{CONFIG}" for name in changes})
 

@@ -242,7 +242,7 @@ def _overridden(lines: files.Lines) -> Iterator[tuple[int, int]]:
 def _earlier_lines(path: str, states: Mapping[Key, Mapping[str, Any]]) -> Iterator[tuple[Key, Problem]]:
     """Yield a warning for each declared key that an earlier line of the file overrides, with its options."""
     lines = files.read_lines(path)
-    _change(lines, states)
+    _change(lines, states)  # in memory, as the declared line may be new
     for number, first in _overridden(lines):
         key, earlier = (_identity(_entry(lines[index]) or {}) for index in (number, first))
         if key not in states:

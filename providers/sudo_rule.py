@@ -122,6 +122,7 @@ class Provider(BaseProvider):
         yield from prerequisites.of_files(changes, lambda _name, _should: missing, lambda name: str(DIRECTORY / name))
         if missing:
             return
+        # If the main file does not include the directory, no rule has an effect.
         if unread := list(self._directory.unread()):
             yield from ((name, problem) for name in prerequisites.present(changes) for problem in unread)
         mandatory = {"user", "commands"}  # one is missing while its value is not known yet
@@ -141,7 +142,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Check all rules as they will be, also undeclared ones, then write and remove their files."""
-        # The verification after this reads the rules by the attributes that they are declared with.
+        # For the verification after the change, ``get`` must return the attributes with which a rule is declared.
         self._by_content.difference_update(name for name, (_, should) in changes.items() if not should.get("content"))
         contents = _encoded({name: _text(name, *change) for name, change in changes.items()})
         if any(contents.values()):
@@ -241,8 +242,8 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
         return str(reveal(should["content"]))
     present = is_ if is_ and "content" not in is_ else {}
     rule = _format({**present, **{key: value for key, value in reveal(should).items() if value is not None}})
-    comments = (_read(str(DIRECTORY / name)) or "").removesuffix("\n").split("\n") if present.get("user") else []
-    lines = [line if _parse(line) == {} else rule for line in comments] or [rule]
+    old = (_read(str(DIRECTORY / name)) or "").removesuffix("\n").split("\n") if present.get("user") else []
+    lines = [line if _parse(line) == {} else rule for line in old] or [rule]
     return "\n".join([*lines, ""])
 
 

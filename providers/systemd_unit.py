@@ -99,6 +99,7 @@ class Provider(BaseProvider):
         """Yield the unit that is stopped and disabled before a removal, and the units that this affects."""
         units = systemd_units.Units()
         for name in changes:
+            # A template itself does not run, and a unit that has another file stays.
             if not os.path.isdir(systemd_units.BOOTED) or "@." in name or not _is_last(name):  # noqa: PTH112 - a text
                 continue
             [unit] = units.show([name])

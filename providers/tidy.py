@@ -152,7 +152,10 @@ class _Tidying:
         return empty and old and self._directories and self.count < self._most
 
     def _selects(self, name: str, status: os.stat_result) -> bool:
-        """Return whether a file will be removed: its name matches, and it is old or large enough."""
+        """Return whether a file will be removed: its name matches, and it is old or large enough.
+
+        The name suffices if neither an age nor a size is declared.
+        """
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)) or not self._names.match(name):
             return False
         old = self._before is not None and getattr(status, self._time) <= self._before

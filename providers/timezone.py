@@ -37,14 +37,14 @@ class Provider(BaseProvider):
         """Return the zone behind the link /etc/localtime, unknown for a copied file, and that in /etc/timezone."""
         row: Resource = {"name": "system"}
         try:
-            beneath = os.readlink(LINK).partition("/zoneinfo/")[2]  # noqa: PTH115 - a text
+            zone = os.readlink(LINK).partition("/zoneinfo/")[2]  # noqa: PTH115 - a text
         except FileNotFoundError:
             # A machine without the link has this zone: localtime(5).
-            beneath = "UTC"
+            zone = "UTC"
         except OSError:
-            beneath = ""
-        if beneath:
-            row["zone"] = beneath
+            zone = ""
+        if zone:
+            row["zone"] = zone
         if os.path.exists(FILE):  # noqa: PTH110 - as above
             row["timezone_file"] = "".join(map(files.printable, files.read_lines(FILE))).strip()
         yield row

@@ -109,9 +109,9 @@ class Provider(BaseProvider):
         """
         from lib import prerequisites
 
-        removed = {name: should for name, should in changes.items() if should.get("managehome")}
-        homes = {user.pw_name: user.pw_dir.rstrip("/") for user in _entries(removed) if user.pw_dir.strip("/")}
-        yield from prerequisites.kept_by_mounts({name: removed[name] for name in homes}, homes.__getitem__)
+        managed = {name: should for name, should in changes.items() if should.get("managehome")}
+        homes = {user.pw_name: user.pw_dir.rstrip("/") for user in _entries(managed) if user.pw_dir.strip("/")}
+        yield from prerequisites.kept_by_mounts({name: managed[name] for name in homes}, homes.__getitem__)
         for user in _entries(name for name, should in changes.items() if should.get("ensure") == "absent"):
             try:
                 _check_unused(user.pw_name, user.pw_uid)

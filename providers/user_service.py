@@ -67,6 +67,7 @@ class Provider(ServiceProvider):
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
             with suppress(KeyError, ResourceError):  # without an answer of this user's manager, others are queried
                 [unit] = Units(name[1]).show([name[0]], (*PROPERTIES, *REFUSING))
+                # The directory of the links by which a user's units are masked.
                 masks = f"{pwd.getpwnam(name[1]).pw_dir}/.config/systemd/user/"
                 yield from ((name, Problem(*refusal)) for refusal in refusals(name[0], unit, should, masks))
 

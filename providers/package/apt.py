@@ -152,7 +152,9 @@ class Provider(packages.PackageProvider):
         for verb, name, before, version in (match.groups() for match in map(STEP.match, lines) if match):
             aliases = () if ":" in name else (f"{name}:{native}", f"{name}:all")
             if verb == "Inst":
-                action = "downgrade" if name in older else "upgrade" if before else "install"
+                action = "upgrade" if before else "install"
+                if name in older:
+                    action = "downgrade"
                 row = {"ensure": "present", "version": version, "status": "installed"}
                 yield SideEffect(name, action, state=row, aliases=aliases)
             else:
@@ -201,7 +203,7 @@ class Provider(packages.PackageProvider):
         return [] if any(versions) else sorted({line.split(" ")[0] for line in providers})
 
     def _repair_or_remove(self, context: Context, declared: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
-        """Reinstall damaged packages, which dpkg removes only then, or remove them by force; return these names.
+        """Reinstall damaged packages, which dpkg removes only then. Remove others by force, and return their names.
 
         A forced removal leaves files that a killed dpkg has unpacked and not recorded. So it comes second, if the
         package cannot be installed: its archive is no longer available, or its own scripts fail.
@@ -229,7 +231,8 @@ class Provider(packages.PackageProvider):
     def _argument(self, name: str, ensure: str) -> str:
         """Return a package's argument of ``apt-get install``, which removes the package of ``NAME-``.
 
-        apt also takes a final ``+`` for an action, so a name that ends with it gets its architecture, a version ``+``.
+        apt also takes a final ``+`` for an action: a name that ends with it gets its architecture, and such a version
+        another ``+``.
         """
         if ensure == "absent":
             return f"{name}-"
@@ -310,7 +313,7 @@ def _dpkg_errors(lines: Sequence[str]) -> Iterator[str]:
     for line in following:
         if line.startswith(DPKG_ERROR):
             yield from script[-SCRIPT_LINES:]
-            yield f"{line} {next(following, '').strip()}"
+            yield f"{line} {next(following, '').strip()}"  # dpkg writes the reason into the next line
             script = []
         elif DPKG_STEP.match(line):
             script = []
