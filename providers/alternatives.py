@@ -162,7 +162,7 @@ def _links(group: Mapping[str, Any]) -> Iterator[str]:
 
 def _check_link(link: str) -> None:
     """Raise ``ResourceError`` for a link that others could redirect, by the existing directories on its path."""
-    # The program makes directories that do not exist yet: the last existing one must be safe.
+    # Where a directory is missing, the last existing one above it must be safe.
     path = link
     while os.path.dirname(path) != path and not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - texts
         path = os.path.dirname(path)  # noqa: PTH120 - as above

@@ -150,8 +150,8 @@ class Provider(BaseProvider):
     def _table(self, user: str) -> files.Lines:
         """Return a user's crontab without the header that crontab(1) writes into it.
 
-        Root reads the file itself, any other user calls crontab(1). Raise ``OSError`` or ``ResourceError`` if it cannot
-        be read.
+        Root reads the file itself, if its directory is known; otherwise crontab(1) prints it. Raise ``OSError`` or
+        ``ResourceError`` if it cannot be read.
         """
         if (spool := _spool()) is not None:
             text = _read(spool, user)

@@ -48,7 +48,7 @@ class Provider(BaseProvider):
         """
         for resource in resources:
             path = resource.get("path", "/")
-            # Few paths need it, and a type has thousands of them.
+            # Few paths need the call, which takes long for thousands of files.
             if "//" in path or "/." in path or (path[-1] == "/" and path != "/"):
                 resource["path"] = files.canonical_path(path)
             if resource.get("ensure") == "present":

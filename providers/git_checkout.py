@@ -187,7 +187,7 @@ class Provider(BaseProvider):
         self.sync("--file-system", path)
 
     def _repaired(self, copy: WorkingCopy, path: str) -> str:
-        """Return git's directory of a checkout. If git was killed there, remove its locks, as the next would fail."""
+        """Return git's directory of a checkout. If git was killed there, remove its locks, at which git would fail."""
         directory = copy.ask("rev-parse", "--absolute-git-dir").stdout.rstrip("\n")
         if not directory:  # git was killed before it had made a repository of ``.git``
             copy.run("init", "-q", "--template=")

@@ -377,10 +377,10 @@ def _origin(description: str) -> Resource:
 
 
 def _restore(name: str, venv: str, *, whole: bool) -> bool:
-    """Give the description of a package its name again if a killed pip has renamed it; return whether it did.
+    """Give the description of a package its name again if a killed pip has renamed it, and return whether that is so.
 
-    With it pip can remove or replace the package's files. If the package is ``whole``, it was replaced already: then
-    the renamed description, of the former version, is only removed.
+    By its description pip can remove or replace the package's files. If the package is ``whole``, it was replaced
+    already: then the renamed description, of the former version, is only removed.
     """
     for directory in _libraries(venv):
         for entry, former in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names

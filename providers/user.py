@@ -180,7 +180,7 @@ class Provider(BaseProvider):
     def _update(self, name: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
         """Change an account, after its home was moved to a new path.
 
-        Only usermod can move it to another filesystem: it then makes all other changes too.
+        Only usermod can move it to another filesystem: it then changes the account at once.
         """
         changed = _changed(is_, should)
         options = _options(changed)
