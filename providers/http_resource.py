@@ -326,8 +326,8 @@ def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
     if config.get("user") is not None:
         headers["Authorization"] = http.basic_authorization(config["user"], config.get("password") or "")
     if config.get("token") is not None:
-        header, _, before = config["token_header"].partition(":")
-        headers[header] = Sensitive(before.lstrip(" ") + config["token"].reveal())
+        header, _, prefix = config["token_header"].partition(":")  # "Authorization: Bearer "
+        headers[header] = Sensitive(prefix.lstrip(" ") + config["token"].reveal())
     return headers
 
 

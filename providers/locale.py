@@ -53,7 +53,7 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> tuple[bool, str] | None:
-        """Count a locale that is listed but not built as different."""
+        """Count a locale that is listed but not built as different, as no program can use it."""
         if attribute == "ensure" and should["ensure"] == "present" and not is_["built"]:
             return False, "is listed, but not built"
         return None

@@ -78,7 +78,7 @@ class Provider(BaseProvider):
         """Return the errors of all rules, each with its file and line; a log that does not exist now is no error."""
         output = self.logrotate.attempt("--debug", "--state", "/dev/null", "--", copy.main, log="debug").stderr
         errors = filter(None, map(ERROR.fullmatch, output.splitlines()))
-        # It changes into the directory, and prints bare names.
+        # logrotate changes into the directory, and prints bare names.
         lines = [f"{Path(copy.directory, line['file'])}{line['line']}: {line['text']}" for line in errors]
         return [*lines, *_later_duplicates(copy)]
 

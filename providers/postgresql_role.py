@@ -179,5 +179,5 @@ def _scram(password: str, salt: bytes, rounds: int) -> str:
     salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, rounds)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server = hmac.digest(salted, b"Server Key", "sha256")
-    first, second, third = (base64.b64encode(part).decode() for part in (salt, stored, server))
-    return f"SCRAM-SHA-256${rounds}:{first}${second}:{third}"
+    salt_text, stored_key, server_key = (base64.b64encode(part).decode() for part in (salt, stored, server))
+    return f"SCRAM-SHA-256${rounds}:{salt_text}${stored_key}:{server_key}"

@@ -106,7 +106,7 @@ def _declared_links(name: str) -> set[tuple[str, str]]:
 def _is_enabled(links: set[tuple[str, str]], declared: set[tuple[str, str]]) -> bool | None:
     """Return True if a script has all its declared links, False if none starts it, None for only some of them.
 
-    A row then has no value of ``enable``, so that either declared one is a difference.
+    A row then has no value of ``enable``, so that either declared value is a difference.
     """
     if not _started(links):
         return False
