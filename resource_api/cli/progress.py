@@ -11,7 +11,6 @@ import signal
 import threading
 import time
 from contextlib import contextmanager, suppress
-from math import ceil
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
@@ -99,7 +98,7 @@ class LiveLines:
         if not lines:
             return ""
         columns, _ = self.size
-        rows = sum(max(1, ceil(width(line) / columns)) for line in lines)
+        rows = sum(max(1, -(-width(line) // columns)) for line in lines)
         cursor_up = f"\x1b[{rows - 1}A" if rows > 1 else ""
         return f"{cursor_up}\r\x1b[J"
 

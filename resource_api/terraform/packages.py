@@ -150,6 +150,10 @@ def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, 
     if not (isinstance(path, str) and isinstance(include, list) and isinstance(exclude, list)):
         msg = "a filesystem_mirror has a path, and may have lists include and exclude"
         raise ValueError(msg)  # noqa: TRY004 - as for every mistake in the file
+    for pattern in (*include, *exclude):
+        if not isinstance(pattern, str) or pattern.count("/") not in {1, 2}:
+            msg = f"include and exclude have patterns such as 'NAMESPACE/NAME' or 'HOST/NAMESPACE/NAME', not {pattern!r}"
+            raise ValueError(msg)
     return Mirror(_expanded(path, environment), include, exclude)
 
 

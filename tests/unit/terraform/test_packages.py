@@ -208,6 +208,15 @@ def test_mirrors_are_the_ones_of_the_tools(tmp_path: Path) -> None:
         list(mirrors("/site", {"HOME": str(tmp_path)}))
 
 
+@pytest.mark.parametrize("pattern", ['"aws"', "3", '"a/b/c/d"'])
+def test_a_mirror_has_patterns_of_two_or_three_parts(tmp_path: Path, pattern: str) -> None:
+    """As Terraform demands; the message shows the form."""
+    mirror = f'filesystem_mirror {{\n path = "/mirror"\n exclude = [{pattern}]\n }}'
+    (tmp_path / ".terraformrc").write_text(f"provider_installation {{\n {mirror}\n}}\n")
+    with pytest.raises(ValueError, match="'NAMESPACE/NAME' or 'HOST/NAMESPACE/NAME', not "):
+        list(mirrors("/site", {"HOME": str(tmp_path)}))
+
+
 def test_a_variable_in_a_path_is_the_longest_name(tmp_path: Path) -> None:
     """A variable whose name begins with another one's is not taken for it; an unknown one stays."""
     (tmp_path / ".terraformrc").write_text('plugin_cache_dir = "$HOME_OF_CACHE/${HOME}/$NONE"')
