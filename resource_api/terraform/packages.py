@@ -152,8 +152,8 @@ def _filesystem_mirror(attributes: Mapping[str, Any], environment: Mapping[str, 
         raise ValueError(msg)  # noqa: TRY004 - as for every mistake in the file
     for pattern in (*include, *exclude):
         if not isinstance(pattern, str) or pattern.count("/") not in {1, 2}:
-            msg = f"include and exclude have patterns such as 'NAMESPACE/NAME' or 'HOST/NAMESPACE/NAME', not {pattern!r}"
-            raise ValueError(msg)
+            forms = "'NAMESPACE/NAME' or 'HOST/NAMESPACE/NAME'"
+            raise ValueError(f"include and exclude have patterns such as {forms}, not {pattern!r}")
     return Mirror(_expanded(path, environment), include, exclude)
 
 
