@@ -103,7 +103,7 @@ class Bench:
         """Run a line of bash in the bench's directory, in which ``"$@"`` is ``resource-api``."""
         arguments = ["/bin/bash", "-c", line, "bash", sys.executable, "-P", "-m", "resource_api"]
         return subprocess.run(
-            arguments, cwd=self.home, env=self.environment, capture_output=True, text=True, timeout=30, check=False
+            arguments, cwd=self.home, env=self.environment, capture_output=True, text=True, timeout=120, check=False
         )
 
     def write(self, name: str, text: str) -> Path:

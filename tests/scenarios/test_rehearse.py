@@ -668,7 +668,7 @@ def as_user(
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=300,
     )
 
 
