@@ -75,8 +75,9 @@ class Bundle(NamedTuple):
 def collect(directory: str, module_path: Sequence[str] = (), left_out: Collection[str] = ()) -> Bundle:
     """Return the bundle of a directory and of further module directories, for ``bundle make``.
 
-    The caller adds its name and generation. Files whose real path is in ``left_out``, as that of an earlier bundle in
-    the directory, are skipped. Raise ``UsageError`` for a link or special file, and for too many or too large files.
+    The caller adds its name and generation. ``left_out``: real paths of files to skip, such as the bundle to write,
+    which would otherwise contain its own earlier content. Raise ``UsageError`` for a link or special file, and for too
+    many or too large files.
     """
     modules = {f"{MODULES}/{number}": path for number, path in enumerate(module_path, 1)}
     collected: dict[str, BundleFile] = {}
@@ -88,7 +89,7 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
             raise UsageError(f"{directory}: a bundle has at most {MAX_FILES} files and {LARGEST >> 20} MiB")
     if not collected:
         raise UsageError(f"{directory}: has no files")
-    # An archive of files alone cannot have an empty directory.
+    # An archive of files alone cannot have an empty directory, so an agent refuses an index that lists one.
     filled = [module for module in modules if any(name.startswith(f"{module}/") for name in collected)]
     return Bundle("", 0, filled, collected)
 
@@ -144,7 +145,10 @@ def extract(bundle: Bundle, directory: str) -> None:
 
 
 def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
-    """Yield the files of a received archive. Raise ``ResourceError`` for links and other unsafe members."""
+    """Yield path and file of each member of a received archive, for the comparison with its index.
+
+    Raise ``ResourceError`` for a link, which no bundle has, and for a member that would be unpacked elsewhere.
+    """
     for member in archive_members.members(io.BytesIO(raw), _LIMITS):
         if member.kind == "link":
             raise ResourceError(f"'{member.name}' is a link")
@@ -153,10 +157,10 @@ def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
 
 
 def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
-    """Return the bundle of ``content`` (path → file) that ``index``, the JSON of ``bundle.json``, describes.
+    """Return the bundle of ``content`` (path → file), after a check against ``index``, the JSON of ``bundle.json``.
 
-    Raise ``Untrusted`` if files are missing, not listed or have another digest, and ``ValueError`` for an invalid
-    index.
+    Name, generation and modules are only in the index. Raise ``Untrusted`` if its files are not exactly those of
+    ``content``, by path and digest, and ``ValueError`` for an invalid index.
     """
     if violations := find_violations("bundle-index", index):
         raise ValueError(str(violations[0]))
@@ -208,9 +212,10 @@ def _files(top: str, left_out: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def _checked(name: str, path: str) -> str:
-    """Return ``name``, that of a file in the bundle. Raise ``UsageError`` if every agent would refuse a bundle with it.
+    """Return the ``name`` of a file in a bundle. Raise ``UsageError`` for a name for which agents refuse the bundle.
 
-    Such a name is not UTF-8, too deep, or leads elsewhere. ``path``: the path of the file, for the message.
+    They refuse a name that is not UTF-8, has too many directories, or leads out of the bundle: the author learns it
+    here, before signing. ``path``: the path of the file, for the message.
     """
     try:
         name.encode()

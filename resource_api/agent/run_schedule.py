@@ -179,9 +179,10 @@ class ThisMachine:
     """Runs a command of this program as a process; the creating thread waits for signals."""
 
     def __init__(self, arguments: Sequence[str], on_killed: Callable[[KilledRun], None]) -> None:
-        """Run ``resource-api ARGUMENTS``; the signals that end the agent are blocked from now on.
+        """Prepare runs of ``resource-api ARGUMENTS``, and block the signals that end the agent.
 
-        ``on_killed`` is called after a run that a signal has ended, which could record nothing.
+        A blocked signal stays pending until this thread asks for it, so none is lost between two waits.
+        ``on_killed`` is called after a run that a signal has ended, to record it: the run itself no longer could.
         """
         self._on_killed = on_killed
         # Without -P the owner of the working directory could replace modules.
@@ -202,7 +203,10 @@ class ThisMachine:
             raise Stopped(info.si_signo)
 
     def run(self) -> None:
-        """Run the command in a child process; pass signals that end the agent on to it, then raise ``Stopped``."""
+        """Run the command in a child process, and wait for its end.
+
+        A signal that ends the agent is passed on to the child, which ends its run in order; then ``Stopped`` is raised.
+        """
         began = time.time()
         try:
             pid = self._spawn()
@@ -212,7 +216,7 @@ class ThisMachine:
         last_signal = 0
         while True:
             child, status, usage = os.wait4(pid, os.WNOHANG)
-            if child:  # 0 while it runs
+            if child:  # 0 while it runs; if it ends from here on, SIGCHLD is pending and ends the next wait
                 break
             number = signal.sigwaitinfo({*self._stop_signals, signal.SIGCHLD}).si_signo
             if number != signal.SIGCHLD:
@@ -225,7 +229,11 @@ class ThisMachine:
             raise Stopped(last_signal)
 
     def _spawn(self) -> int:
-        """Start the command in a process group of its own, so that Ctrl-C reaches it from here alone; return its id."""
+        """Start the command and return its process id.
+
+        It has a process group of its own, so that the terminal sends Ctrl-C to the agent alone, which passes it on. It
+        starts with the signal mask from before the agent: a blocked signal could not end it.
+        """
         return os.posix_spawn(
             self._argv[0],
             self._argv,
@@ -253,7 +261,7 @@ def now() -> Moment:
 def locked(directory: str) -> Iterator[None]:
     """Hold the lock of an agent's directory, so that only one run uses it at a time.
 
-    Raise ``StateLocked`` with the holder, ``StateError``.
+    Raise ``StateError``, and ``StateLocked`` with a message that names the agent, if the holder of the lock is known.
     """
     lock = Lock(f"{directory}/agent")
     try:
@@ -269,8 +277,8 @@ def locked(directory: str) -> Iterator[None]:
 def record(agent: Agent, version: SourceVersion, document: Mapping[str, object], code: int, began: float) -> None:
     """Record the end of a run that ``began`` (since 1970), for ``agent status`` and the schedule. Raise ``OSError``.
 
-    ``document``: that of the run's JSON, or one with its ``summary`` and ``problems`` alone, as after an error.
-    ``ended_boot`` is valid only until the machine restarts, which ``boot_id`` shows; see ``last_end``.
+    ``document``: the JSON document of the run; after an error it may have only ``summary`` and ``problems``.
+    ``boot_id`` is recorded because ``ended_boot``, a time of the boot clock, is valid only until the machine restarts.
     """
     moment = now()
     run = {
@@ -289,7 +297,8 @@ def record(agent: Agent, version: SourceVersion, document: Mapping[str, object],
 def record_killed(agent: Agent, killed: KilledRun) -> None:
     """Record a run that a signal has ended as failed, because it could record nothing itself. Raise ``OSError``.
 
-    Its unknown version is recorded as that of the run before, or as ``unreachable`` without one.
+    The version that it applied is unknown: the fields of the previous run are repeated, or, without a previous run, the
+    source is recorded as ``unreachable``.
     """
     fields = run_fields(agent, "unreachable")
     if (before := agent_status.last_run(agent.directory)) is not None:
@@ -334,8 +343,8 @@ def _location(problem: Mapping[str, object], directory: str | None) -> str:
 def last_end(directory: str) -> float | None:
     """Return the end of the last run by the current boot clock, to detect missed runs, or None if unknown.
 
-    The boot clock starts anew with the machine: after a restart the end follows from the recorded wall clock. It is
-    also unknown if the directory, which is created here, cannot be used: each run reports that.
+    The boot clock starts anew with the machine: after a restart the end is computed from the recorded wall clock. An
+    agent's directory that cannot be created or read raises no error here, because each run reports it.
     """
     try:
         make_directory(directory)

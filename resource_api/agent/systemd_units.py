@@ -88,7 +88,11 @@ def units(arguments: Sequence[str], settings: Settings, variables: Mapping[str, 
 
 
 def _directories(settings: Settings, state: str) -> str:
-    """Return the service's lines for the agent's directories, the only writable ones of an agent that only reports."""
+    """Return the service's lines for the agent's directories.
+
+    systemd creates the default state directory. An agent that only reports (``noop``) runs with a read-only system, so
+    the paths that it writes are listed as exceptions.
+    """
     lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
     if settings["mode"] == "noop":
         targets = (target.text for target in (*settings["reports"], *settings["metrics"]))
@@ -129,7 +133,11 @@ def _check_paths(settings: Settings) -> None:
 
 
 def _quoted(word: str, doubled: str = "%$") -> str:
-    """Quote a word for a unit file of systemd; ``doubled``: the characters that its directive escapes by doubling."""
+    """Quote a word for a unit file of systemd, which would otherwise expand parts of it.
+
+    ``doubled``: the characters that the directive expands and whose doubling means the character itself: ``%`` begins a
+    specifier in each directive, ``$`` a variable in ``ExecStart`` alone.
+    """
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     for special in doubled:
         escaped = escaped.replace(special, special * 2)

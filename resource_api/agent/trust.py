@@ -44,9 +44,9 @@ class Untrusted(ResourceAPIError):  # noqa: N818 - the state of a source
 def check_tree(directory: str, exempt: Iterable[str]) -> None:
     """Raise ``Untrusted`` if other users can change a file in a directory, ``ResourceError`` if it is unreadable.
 
-    An agent trusts an unsigned directory for that alone: whoever can change it could have anything done as root.
-    ``exempt``: directories whose owner is not checked. Links to directories are not followed: code behind them is
-    checked when it is loaded.
+    A directory has no signature, and whoever can change its files has commands of their choice executed as root.
+    ``exempt``: directories that are trusted without a check. Links to directories are not followed, because code behind
+    them is checked when it is loaded.
     """
     trust = CodeTrust(exempt)
     with errors_as(ResourceError, OSError, f"{directory}: ", names_file=True):

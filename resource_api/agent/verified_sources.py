@@ -119,10 +119,10 @@ class SourceVersion(NamedTuple):
 
 
 def verified_version(agent: Agent) -> SourceVersion:
-    """Return the version to apply: the source's current one if it is verified, else the newest one that was before.
+    """Return the version to apply: the source's current one if it is verified, else the newest one verified earlier.
 
-    So a source that is unreachable or not to be trusted does not stop the agent. Errors are part of the result, because
-    the run is recorded with them in any case; it has no directory if there is no version at all.
+    So an unreachable or untrusted source does not stop the agent. An error is a part of the result, not raised, because
+    it belongs into the record of the run. Without any verified version the result has no directory.
     """
     try:
         if agent.source.kind == "directory":
@@ -147,8 +147,9 @@ def verified_version(agent: Agent) -> SourceVersion:
 def _accept_current(agent: Agent, versions: Versions) -> ResourceAPIError | None:
     """Accept the source's current version into ``versions``; return None, or the error as a value.
 
-    After an error the caller goes on with the version before. The error is ``Untrusted`` for a version that must not be
-    applied, otherwise ``ResourceError``; its text names the source once.
+    It is not raised because the caller goes on with an earlier version after an error. The error is ``Untrusted`` for a
+    version that must not be applied, otherwise ``ResourceError``. Its text begins with the source, unless the text
+    of the cause does so already.
     """
     source = agent.source
     kind: type[ResourceAPIError] = ResourceError
@@ -171,7 +172,11 @@ def _no_version(agent: Agent, error: ResourceAPIError | None) -> SourceVersion:
 
 
 def run_fields(agent: Agent, trust: str, error: Exception | None = None) -> dict[str, object]:
-    """Return the fields that every record of an agent's run has; those of the source's version are still empty."""
+    """Return the fields that every record of an agent's run has, for ``agent status``.
+
+    Those of the version (generation, version, signer) are empty, as for a directory; the caller replaces them if a
+    version is known.
+    """
     return {
         "source": agent.source.text,
         "manifest": agent.manifest,
@@ -331,7 +336,10 @@ def _read(path: str) -> dict[str, Version]:
 
 
 def _version(fields: Mapping[str, Any]) -> Version:
-    """Return the version of its recorded fields. Raise ``ValueError`` for an id that could be a path elsewhere."""
+    """Return the version of its recorded fields. Raise ``ValueError`` for a damaged record.
+
+    The id becomes the name of a directory, so that one with a slash or ``..`` could lead elsewhere.
+    """
     version = Version(**{**fields, "modules": tuple(fields["modules"])})
     if not version.id.isalnum() or type(version.generation) is not int:
         raise ValueError(version)
@@ -446,9 +454,9 @@ class Repository:
             unpack_new(archive_members.members(file, limits), directory)
 
     def _signature(self, commit: str) -> bytes:
-        """Return the signature in a commit's header, to check when its key is valid; b"" for none or more than one.
+        """Return the signature in a commit's header, to check that its key is valid now.
 
-        Of more than one it would be uncertain which of them git has verified.
+        b"" for none, and for more than one, because it would be uncertain which of them git has verified.
         """
         header = self._run("cat-file", "commit", commit).partition("\n\n")[0]
         signatures = _SIGNATURE.findall(f"{header}\n")

@@ -102,10 +102,11 @@ def _run_held(
 ) -> Held:
     """Call ``function`` in a forked process, count its changes of files, and kill it right before one of them.
 
-    The kernel holds each changing system call until this process answers. Before change number ``kill_at`` (0: never),
-    or when ``stopped`` returns True, all processes of the overlay but its first and this one are killed.
-    ``state_write`` returns the number of the present write of state, 0 for none: all calls of one write count as one.
-    ``function`` returns the exit code. Raise ``IsolationError`` if the kernel refuses.
+    The kernel holds each changing system call until this process answers, so the change at the cut is never made.
+    Before change number ``kill_at`` (0: only count the changes), or when ``stopped`` returns True, all processes of the
+    overlay but its first and this one are killed. ``state_write`` returns the number of the current write of state, 0
+    for none; its system calls count as one change. ``function`` returns the exit code of the run. Raise
+    ``IsolationError`` if the kernel refuses.
     """
     ours, theirs = socket.socketpair()
     with ours:
@@ -154,14 +155,14 @@ def _watch(
 ) -> tuple[int, str]:
     """Let the held system calls of the child pass one by one, until its end or change number ``kill_at``.
 
-    Return the number of changes, and the call of number ``kill_at``, such as ``mv: rename``, or "" if the child ended
-    before. This call is not answered, and so never made.
+    Return the number of changes, and program and call of change ``kill_at``, such as ``mv: rename``, or "" if the child
+    ended before it. That call gets no answer, and so is never made: the caller kills the child while it waits.
     """
     names = _names()
     count = last_write = 0  # ``last_write``: the write of state, or 0, of the change that was counted last
     for identifier, process, number, arguments in _held_calls(listener, child, stopped):
         call, write = names[number], state_write()
-        is_same_write = write and write == last_write
+        is_same_write = write and write == last_write  # a write of state has many system calls, and is one change
         if not is_same_write and _changes_file(call, process, arguments):
             count, last_write = count + 1, write
             if count == kill_at:
@@ -172,7 +173,10 @@ def _watch(
 
 
 def _held_calls(listener: int, child: int, stopped: Callable[[], bool]) -> Iterator[_HeldCall]:
-    """Yield the held system calls of the child, which wait for an answer, until its end or ``stopped``."""
+    """Yield the system calls that the kernel holds, until the child ends or ``stopped`` returns True.
+
+    Each waits until the caller answers it. ``child``: a descriptor of the child, which is readable at its end.
+    """
     poller = select.poll()
     poller.register(listener, select.POLLIN)
     poller.register(child, select.POLLIN)
@@ -185,7 +189,10 @@ def _held_calls(listener: int, child: int, stopped: Callable[[], bool]) -> Itera
 
 
 def _receive(listener: int) -> _HeldCall | None:
-    """Return the notification of a held system call: id, process, call and arguments; None if the process has ended."""
+    """Return the next held system call from the kernel, or None if its process was killed or a signal came.
+
+    The caller then waits for the next one.
+    """
     buffer = bytearray(_NOTIFICATION.size)
     try:
         fcntl.ioctl(listener, _RECEIVE, buffer)
@@ -237,8 +244,9 @@ def _names() -> Mapping[int, str]:
 def _filter(machine: int) -> list[bpf.Instruction]:
     """Return the program for seccomp that holds the changing system calls and lets all others pass.
 
-    Calls that open files are changes only if they create or truncate one, as their flags show. An instruction has an
-    operation, the numbers of instructions to skip if it is true and if it is not, and a value.
+    Calls that open files are held only if their flags create or truncate a file. An instruction has an operation, the
+    numbers of instructions to skip if it is true and if it is false, and a value: ``(EQUAL, 0, 1, number), HOLD``
+    holds the call ``number``, and skips the second instruction for any other call.
     """
     code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
@@ -261,11 +269,12 @@ _LONGEST: Final = 4096
 
 
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
-    """Apply, killed before change ``point`` (0: never), then apply again; return a document for ``survives_cuts``.
+    """Apply a manifest and kill the run before change ``point`` (0: never), then apply it again to complete it.
 
-    Raise ``RehearsalError`` if a run that is not killed fails. ``layers``: the descriptor of the overlay's layers. The
-    document: ``changes``, the number of changes of files; ``at``, the cut system call, or ""; ``subject``, the resource
-    whose provider's call was cut; ``failed``, the findings of the next run; ``contents``, all written files after it.
+    Return a document for ``survives_cuts``, which compares it with that of an uncut run:
+    ``changes``: the number of changes of files. ``at``: the cut system call, or "". ``subject``: the resource whose
+    provider was running. ``failed``: the findings of the second run. ``contents``: all written files after it.
+    ``layers``: the descriptor of the overlay's layers. Raise ``RehearsalError`` if a run that is not killed fails.
     """
     runtime.with_copied_state(SqliteStore(_STATE))  # fills the file, which each process then opens for itself
     monitor = _Monitor()
@@ -294,7 +303,10 @@ class _Monitor:
     """
 
     def __init__(self) -> None:
-        """Record nothing yet; processes that are forked from now on share the memory."""
+        """Create the memory, before the fork of the run: the run writes there, and the watching process reads it.
+
+        So the watching process still knows the call and the write of a run that was killed.
+        """
         #: The number of the current write of state, then the current call's subject, ended by a zero byte.
         self._memory = mmap.mmap(-1, _LONGEST)
         #: The number of writes of state so far, in the process that writes.
@@ -327,7 +339,10 @@ class _Monitor:
         return int(_NUMBER.unpack_from(self._memory)[0])
 
     def write(self, method: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Call a method that writes state; its system calls, for SQLite very many, count as one change."""
+        """Call a method that writes state, and record its number meanwhile, so that its system calls are one change.
+
+        SQLite makes very many, and most cuts would otherwise hit state instead of resources.
+        """
         self._count += 1
         _NUMBER.pack_into(self._memory, 0, self._count)
         try:
@@ -408,11 +423,11 @@ def survives_cuts(
 def _findings(
     outcome: Mapping[str, Any], uncut: Mapping[str, Any], compared: set[str], writers: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
-    """Yield the failed steps of the next run after a cut, or else the paths that it leaves different.
+    """Yield findings about the run after a cut: its failed steps, or else the paths that differ from an uncut run.
 
-    ``outcome`` and ``uncut``: the documents of a cut run and of an uncut one. Only ``compared`` paths count, which were
-    equal in two uncut runs, and paths that are new. ``writers``: path → the references of its writers, for the name in
-    the finding.
+    ``outcome`` and ``uncut``: the documents of the cut run and of an uncut one. A path is compared if two uncut runs
+    agree on it (``compared``), or if no uncut run writes it. ``writers``: path → the references of its writers, to name
+    the resource in the finding.
     """
     if outcome["failed"]:
         for fields in outcome["failed"]:

@@ -102,8 +102,8 @@ def damages(steps: Sequence[Step], first: RunReport) -> Iterator[Damage]:
 def _existence(step: Step, before: StepReport | None) -> Iterator[Damage]:
     """Yield the removal of a resource that the first run created, or the creation of one that it removed.
 
-    ``before``: the report of the resource's step in that run, None if it did not change the resource. The declaration
-    for the creation has the values of before the removal.
+    ``before``: the report of the resource's step in that run, None if it did not change the resource. Then nothing is
+    yielded. A resource to create again gets the values that it had before the removal, as ``absent`` declares none.
     """
     if before is None:
         return
@@ -147,7 +147,11 @@ def _bodies(step: Step, name: str, candidates: Iterable[object]) -> Bodies:
 
 
 def _removal(step: Step) -> dict[str, Any]:
-    """Return the declaration that removes a resource, with only its names and parameters, such as ``force``."""
+    """Return the declaration that removes a resource, to damage it.
+
+    It has the names and the parameters, such as ``force``, which tell the provider how to remove; the other attributes
+    would describe an existing resource.
+    """
     definition = step.definition
     identity = {*definition.namevars, *definition.parameters}
     return {**{name: value for name, value in step.should.items() if name in identity}, "ensure": "absent"}
@@ -175,7 +179,8 @@ class Compared:
     def _fields(self, path: str, entry: object) -> Any:
         """Return the fields of a path's entry that are compared, or None if there is no file.
 
-        The digest is omitted if it differs between two creations; of a shared file it disregards the order of lines.
+        The digest is left empty for a path whose content differs even between two creations, as a repair need not
+        restore it. Of a shared file it disregards the order of lines, which may be another after a repair.
         """
         fields = comparable(entry)
         if fields is None:
@@ -192,7 +197,10 @@ class Damager:
     """Damages a resource on an overlay, and repairs it by a run, one after another."""
 
     def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], RunReport], compared: Compared) -> None:
-        """Use ``runtime``'s types, the overlay's ``layers``, ``apply`` for repairs, ``compared`` for their result."""
+        """Store the tools: ``runtime`` makes the damage, ``apply`` is the run that should repair it.
+
+        The files are read from the overlay's ``layers`` before and after, and ``compared`` finds the differences.
+        """
         self._runtime = runtime
         self._layers = layers
         self._apply = apply
@@ -226,9 +234,9 @@ class Damager:
     def _damage(self, damage: Damage) -> tuple[set[str], str]:
         """Damage a resource; return the changed paths and "", or no path and the reason why no file changed.
 
-        The declarations of the damage are applied one by one until a file changes, then, as replacements, those that
-        caused no error. The reason that an update does not converge, a fault of the provider, has precedence over the
-        refusal of a value by the machine, and no replacement is tried after it.
+        The declarations of the damage are applied one by one until a file changes. If none changes one, those without
+        an error are tried again as replacements. There is no such second try after an update that does not converge:
+        this is a fault of the provider and the reason to report, unlike a value that the machine refuses.
         """
         obstacle, without_error = damage.obstacle, []
         for body in damage.bodies:
@@ -283,7 +291,8 @@ class Damager:
     def _repair(self, damage: Damage, changed: set[str]) -> str:
         """Make the run that should repair a damage; return the problem that remains, as a finding's text, or "".
 
-        ``changed``: the paths that the damage changed. The run has detected it if it has a step for the resource.
+        ``changed``: the paths that the damage changed. The run has detected the damage if it reports a step for the
+        resource. Three problems are possible: the run fails, does not see the damage, or does not restore the files.
         """
         before, damaged = self._before, self._contents  # the readings around the damage
         report = self._apply()
@@ -298,7 +307,7 @@ class Damager:
         remaining = sorted(path for path in differing if not side_effects.is_common(path))
         if detected:
             return f"{damage.event}; after the next run {describe_differing(remaining)} still" if remaining else ""
-        # Also paths whose content is not compared, if the run did not write them at all.
+        # Some contents are not compared, as with a time: their paths are damaged still if the run did not write them.
         still_damaged = changed - differing_paths(damaged, after)
         return f"{damage.event}; the next run does not see it" if remaining or still_damaged else ""
 
@@ -309,9 +318,11 @@ class Damager:
 
 
 def other_values(datatype: DataType, value: object, candidates: Iterable[object] = ()) -> list[Any]:
-    """Return values other than ``value`` to damage an attribute with: those that the machine accepts likeliest first.
+    """Return values other than ``value`` to damage an attribute with, beginning with the likeliest to be accepted.
 
-    All of them are valid for the data type. ``candidates`` come before its words, similar values and common ones.
+    All are valid for the data type, but a machine may refuse some, so there is more than one. In this order:
+    ``candidates``, which the machine has accepted elsewhere, the words of the data type, values similar to ``value``,
+    common values.
     """
     values: list[object] = []
     words = [word for leaf in datatype.leaves for word in leaf.words]

@@ -63,13 +63,14 @@ class Relationships:
     def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
         """Begin with ``count`` resources and ``pairs`` of their indices (first, then) as relationships.
 
-        Resources in ``aside`` are not rehearsed: no order with them needs a try.
+        Resources in ``aside`` are not rehearsed: their pairs with others need no try.
         """
         self.count = count
         self._edges = [Edge(*pair) for pair in pairs]
         rehearsed = sum(1 << index for index in range(count) if index not in aside)
         #: Index → the unrelated later indexes that have come after it in each order so far, as the bits of a number.
         #: At first these are all later ones: of four resources 0b1110 for 0, 0b1100 for 1.
+        # ``-(2 << index)`` has the bits of all higher indices: -4 is …11100 for 1.
         self._untried = [0 if index in aside else rehearsed & -(2 << index) for index in range(count)]
         self._leave_out_related()
 
@@ -84,7 +85,10 @@ class Relationships:
         return sum(bits.bit_count() for bits in self._untried)
 
     def record(self, order: Order) -> None:
-        """Record an order that was tried: the unrelated pairs that it reverses need no other try."""
+        """Record an order that was tried: the pairs that it reverses are removed from the untried ones.
+
+        For each resource these are the later ones of the file that precede it in ``order``.
+        """
         before = 0  # the preceding indexes, as bits
         for index in order:
             self._untried[index] &= ~before
@@ -95,10 +99,11 @@ class Relationships:
         return _arranged(preferred, self._edges)
 
     def reversing_most(self) -> list[int]:
-        """Return an order that reverses all untried pairs of the resource with the most of them, and many others.
+        """Return an order that reverses many untried pairs, so that few orders are enough to try all of them.
 
-        That resource comes as late as its relationships allow, before it the rest, those with the fewest untried pairs
-        first. As lateness is preferred, the order is computed from its end, with reversed relationships.
+        The resource with the most untried pairs comes as late as its relationships allow, which reverses all of its
+        pairs. Before it come the others, those with the fewest untried pairs first. As lateness is preferred, the order
+        is computed from its end, with reversed relationships, and turned round.
         """
         last = max(range(self.count), key=lambda index: self._untried[index].bit_count())
         after = self._after()
@@ -129,9 +134,9 @@ class Relationships:
 
 
 def _arranged(preferred: Order, edges: Sequence[Edge]) -> list[int]:
-    """Return the order nearest to ``preferred`` in which the edges hold.
+    """Return the order nearest to ``preferred`` in which the edges hold, as any order to try must obey them.
 
-    ``graph.order`` prefers lower numbers, so each index stands there for its rank in ``preferred``.
+    ``graph.order`` prefers lower numbers: it gets the rank in ``preferred`` of each index in place of the index.
     """
     rank = {index: number for number, index in enumerate(preferred)}
     arranged = graph.order(len(preferred), [Edge(rank[first], rank[then]) for first, then, *_ in edges])
@@ -139,9 +144,10 @@ def _arranged(preferred: Order, edges: Sequence[Edge]) -> list[int]:
 
 
 def orders(relationships: Relationships, count: int) -> Iterator[list[int]]:
-    """Yield up to ``count`` different orders; the caller records each, and may add relationships meanwhile.
+    """Yield up to ``count`` orders to try, each different from the others and from the order of the file.
 
-    First the reversed one, then orders that reverse untried pairs until there are none, then shuffled ones.
+    First the reversed one, then orders that reverse untried pairs until there are none, then shuffled ones. The caller
+    records each order, and may add relationships meanwhile, which later orders obey.
     """
     chance = random.Random(_SEED)  # noqa: S311 - no secret
     yielded = {tuple(range(relationships.count))}
@@ -316,10 +322,10 @@ def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> 
 
 
 def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
-    """Return the paths of files to which resources contribute lines in any order, so that their order is not compared.
+    """Return the paths of files to which resources contribute lines, whose order is therefore not compared.
 
-    No writer of such a file has its path as name, and none is imperative: a program may write anything. ``writers``:
-    path → the references of its writers.
+    A file is not shared in this sense if a resource of that name declares its whole content, or if an imperative
+    resource writes it, as a program may depend on the order. ``writers``: path → the references of its writers.
     """
     entries = {str(entry.reference): entry for entry in catalog_entries}
     imperative = {name for name, entry in entries.items() if "imperative" in entry.definition.features}
@@ -335,8 +341,9 @@ def _missing_relationship(
 ) -> Finding:
     """Return the finding that the second resource of ``pair``, or its component, must require the first.
 
-    It includes the symptom: the path in ``changed`` that differs, or another resource that fails in ``worse``, the
-    result of the wrong order. A failure of the second resource itself needs no mention.
+    Its text includes the symptom of the wrong order: the first path in ``changed``, which differs, otherwise another
+    resource that fails in ``worse``, the result of that order. If the second resource itself fails there, the finding
+    about it is clear without a symptom.
     """
     first, then = (run.catalog.entries[index] for index in pair)
     outer, text = _requirement(run.catalog, first, then, relationships)
@@ -350,10 +357,11 @@ def _missing_relationship(
 
 
 def _requirement(catalog: Catalog, first: Entry, then: Entry, relationships: Relationships) -> tuple[Declared, str]:
-    """Return the declaration to mend, and the text of the finding: ``then``, or a component around it, needs ``first``.
+    """Return the declaration to mend, and the text of the finding that ``then`` needs ``first``.
 
-    Declarations of one file can require each other, without a cycle between their resources. Otherwise the text is a
-    sentence about ``then`` itself.
+    Only declarations of one file can name each other in ``require``. If the two resources are in different components,
+    the components around them in a common file are taken, unless this would make a cycle between their resources. Then
+    the text only states the order, as there is nothing to paste.
     """
     outer_first, outer = _siblings(catalog, first, then)
     if _may_require(outer, outer_first, relationships):

@@ -162,7 +162,8 @@ class _Outside:
     def first_run(self, show: Callable[[RunReport], None]) -> Any:
         """Return the document of all work on the first overlay; ``show`` gets the report of the run there.
 
-        The isolated process also gets the descriptors of the terminal and of the file for ``keep``.
+        The isolated process closes all other descriptors, so those of the terminal and of the file for ``keep``, which
+        only this run uses, are added to the open ones.
         """
         with overlay.stored(self._request.keep) as file:
             descriptors = {descriptor for descriptor in (file, self._request.terminal) if descriptor is not None}
@@ -209,9 +210,10 @@ class _Outside:
         return rehearsal.with_verdict(verdict)._replace(not_damaged=not_damaged)
 
     def _isolated(self, work: Callable[[_Inside], dict[str, Any]], request: Request | None = None) -> Any:
-        """Return the document of ``work`` on a new overlay, of which nothing else is left.
+        """Do ``work`` in a process isolated on a new overlay, and return its document; the overlay is discarded.
 
-        Raise ``RehearsalError`` or ``_Interrupted``.
+        Raise ``RehearsalError`` if the work failed, or was killed before it had a document, and ``_Interrupted`` with
+        the document, if there is one, after a signal.
         """
         request = request or self._request
 
@@ -247,7 +249,10 @@ class _Inside:
     """The work on the overlay."""
 
     def __init__(self, runtime: Runtime, request: Request, left_out: Sequence[str], layers: int) -> None:
-        """Let ``runtime`` assume that the resources left out exist as declared: others that need them would fail."""
+        """Exclude the resources ``left_out`` from all runs, and let ``runtime`` assume that they exist as declared.
+
+        Resources that need them would otherwise fail.
+        """
         excludes = [*request.options.get("excludes", ()), *left_out]
         runtime.assumed = frozenset(left_out)
         self._runtime = runtime
@@ -285,7 +290,11 @@ class _Inside:
             return damager.try_from(candidates, start)._asdict()
 
     def run(self, show: Callable[[RunReport], None], archive: int | None) -> dict[str, Any]:
-        """Do all work of the first overlay, ``show`` its report, pack files into ``archive``; return the document."""
+        """Do all work of the first overlay: a run, a second one, tests, a shell, the archive, ``destroy``.
+
+        Return the document of results, from which the process outside computes the verdicts. ``destroy`` is last, as it
+        removes all results of the run. ``show`` gets the report of the first run; ``archive``: a descriptor, or None.
+        """
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
@@ -306,7 +315,11 @@ class _Inside:
         return {**document, "calls": recorder.calls, "full": overlay.is_full(self._layers)}
 
     def _first_apply(self, show: Callable[[RunReport], None]) -> tuple[RunReport, dict[str, object]]:
-        """Apply the manifest, ``show`` the report at once, and return it and the fields of the document about it."""
+        """Apply the manifest, and return the report and the fields of the document about it.
+
+        ``show`` gets the report at once, before the slow further work. The contents are read only if they are to be
+        compared with those of other runs.
+        """
         documents: list[object] = []
         self._runtime.on_document = documents.append
         report = self._apply()
@@ -329,9 +342,10 @@ class _Inside:
         return [row for step in steps for row in _repeated(step, first_calls, acted)]
 
     def _destroy(self, first: RunReport) -> list[Finding]:
-        """Destroy the resources that the first run created; return the findings about those that remain.
+        """Destroy the resources that the first run created or changed; return the findings about failures.
 
-        The state is a copy of the machine's: all other records are removed from it first.
+        The state is a copy of the machine's: all other records are removed from it first, so that resources of earlier
+        runs are not destroyed as well.
         """
         successes = [step for step in first.steps if step.status == "success"]
         created = {step.reference for step in successes if step.action is not Action.DELETE}
@@ -390,8 +404,9 @@ def _remnants(
 ) -> Iterator[Finding]:
     """Yield findings about the paths that still differ from the machine after ``destroy``, except caches and logs.
 
-    ``remaining``: path → the fields and digest of each written file. ``packages``: path → package; files of packages
-    come last and are counted. ``position_of`` returns the position of a reference in the manifest.
+    A deletion of a path that a resource declares is no remnant. ``remaining``: path → the fields and digest of each
+    written file. ``packages``: path → package; its files are counted, at the end, because there are many.
+    ``position_of`` returns the position of a reference in the manifest.
     """
     is_declared = side_effects.declared_paths(calls)
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}
@@ -408,10 +423,11 @@ def _remnants(
 
 
 def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
-    """Return effects ordered for output, those of the resources that installed packages last, not to hide the others.
+    """Return effects ordered for output: the many of resources that installed packages last, not to hide the others.
 
-    ``folded`` counts the files of a package in one line. If one line by their directory is possible, it is clearer:
-    these files lose their package.
+    ``folded`` makes one line of the files of a package, such as ``12 files of nginx``. Where the files have one common
+    directory, a line with the directory is clearer: the package of these effects is removed, so that ``folded`` groups
+    them by directory.
     """
     installing = {reference for effect in all_effects if effect.package for reference in effect.references}
     by_package: dict[str, list[Effect]] = {}
@@ -478,7 +494,10 @@ def _remedy(definition: TypeDefinition) -> str:
 
 
 def _overwritten(report: StepReport, calls: Sequence[RecordedCall], acted: set[str]) -> str:
-    """Return, for a message, the resource that overwrote this one's file in the first run, or ""."""
+    """Return, for a message, the resource that overwrote this one's file in the first run, or "".
+
+    The file is that whose path is the name of the resource. Writers that came before the resource are no cause.
+    """
     path = report.step.entry.name
     writers = list[str]()
     for call in calls:

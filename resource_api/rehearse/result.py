@@ -164,7 +164,11 @@ def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[st
 
 
 def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
-    """Yield the lines of a verdict: question (in ``widest`` columns), mark, and beside or below them its findings."""
+    """Yield the lines of a verdict: question (in ``widest`` columns) and mark, then its findings or its text.
+
+    These stand beside the mark. They begin on the next line, less indented, after a question wider than the column,
+    or where the terminal leaves fewer than ``_LEAST_ROOM`` columns beside it.
+    """
     question = escape(verdict.question)
     head = f"{_GAP}{question:{widest}}{_GAP}{verdict_mark(verdict.text, ok=verdict.ok):2}"
     texts = [escape(str(text)) for text in verdict.findings[:_MOST_FINDINGS]] or [escape(verdict.text)]

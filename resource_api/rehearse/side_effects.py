@@ -126,9 +126,10 @@ def _changes(before: Mapping[str, Written], after: Mapping[str, Written]) -> Ite
 
 
 def _recorded_call(activity: Any, changes: Sequence[PathChange]) -> RecordedCall:
-    """Return the record of an activity: the references of its resources, the paths they declare, and ``changes``.
+    """Return the record of an activity and its ``changes`` of paths, to tell declared changes from side effects.
 
-    An activity that is no call of a provider has no resources: its subject stands for them, without declared paths.
+    The references and declared paths are those of its resources. An activity that is no call of a provider has none:
+    its subject stands in their place, without declared paths.
     """
     runs = getattr(activity, "runs", ())
     declared = {
@@ -161,8 +162,9 @@ def effects(
 ) -> list[Effect]:
     """Return the changes of paths that no resource of their call declares, in their order: the side effects.
 
-    The verb of each (made, changed or deleted) results from a comparison with the machine's own file. ``packages``:
-    path → package, of new files. ``position_of`` returns the position of a reference's declaration.
+    The verb of each (made, changed or deleted) describes the difference to the machine's own file, or to the previous
+    change of the path in this run. ``packages``: path → package, of new files. ``position_of`` returns the position of
+    a reference's declaration.
     """
     verbs: dict[str, Verb] = {}
     undeclared = []
@@ -184,8 +186,8 @@ def effects(
 def difference(path: str, written: Written, digest: str) -> Verb | None:
     """Return how a written path differs from the machine, or None for equal ones, caches and logs.
 
-    ``digest`` is that of the written content, by ``overlay.digest``; the machine's file is read only if all else is
-    equal.
+    ``digest``: that of the written content, by ``overlay.digest``. The machine's file is read only if kind, mode and
+    owner are equal, because reading is slow.
     """
     if is_cache(path):
         return None
@@ -260,10 +262,10 @@ def subject(references: Sequence[str]) -> str:
 
 
 def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
-    """Return the verb for a change of a path, or None if there is no effect.
+    """Return the verb for a change of a path, or None for a change that leaves no difference to the machine's own file.
 
-    The path is compared with the machine's own file, which the overlay hides, and with the previous change in this run:
-    ``verbs`` has the verb of that.
+    ``verbs``: path → verb of the previous change in this run. With it a file that a call made and a later call deleted
+    is reported as deleted, although the machine has no such file.
     """
     status, written_before = _status(change.path), verbs.get(change.path) in {"made", "changed"}
     if change.written is None or change.written.kind == "deleted":
@@ -317,9 +319,10 @@ def _folded_call(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
 
 
 def _by_directory(group: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """Yield verb and text for effects: a count where many files of a directory have one verb, otherwise path by path.
+    """Yield verb and text of each line for effects, so that many files need few lines.
 
-    A new directory stands for all that is made within it, and its line has their number.
+    Many files of a directory with one verb are counted in one line. A new directory has one line with the number of
+    files made beneath it: ``/srv/site with 12 files``.
     """
     created = {effect.path for effect in group if effect.verb == "made"}
     inner_of = Counter(parent for path in created for parent in _parents(path))

@@ -162,9 +162,10 @@ class Snapshot:
         return self._instances[instance].checked
 
     def read(self, definition: TypeDefinition, names: Collection[Name] | None, *, fresh: bool = False) -> None:
-        """Read ``names`` (None: all) unless they were read before; ``fresh``: unless since the last change.
+        """Read those of ``names`` (None: all of the type) that were not read yet, for ``observation``.
 
-        A failure is kept for ``observation``. Raises ``CannotList`` only if ``names`` is None.
+        ``fresh``: also those that were last read before the latest change in this run. A failure is stored, and
+        returned by ``observation``. Raise ``CannotList`` only if ``names`` is None.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         missing = self._missing(rows, names, fresh=fresh)
@@ -216,9 +217,9 @@ class Snapshot:
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and return the rows as ``get`` returned them, for the cache, which compares digests only.
 
-        A row is checked when it is used otherwise. One without ``ensure`` gets ``present``, as a checked row has it,
-        because the saved digests are of checked rows. An exception of ``get`` is raised: then a whole plan is made,
-        which does not repeat the read.
+        The rows are checked only if something else uses them. A row without ``ensure`` gets ``present``, because the
+        saved digests are of checked rows, which have it. An exception of ``get`` is stored, so that the whole plan that
+        the cache then makes does not repeat the read, and raised.
         """
         rows = self._instances.setdefault(definition.instance, _Rows())
         request = self._request(definition, names)
@@ -260,13 +261,18 @@ class Snapshot:
         return _Request(names, names is None or "simple_get_filter" not in definition.features, self.epoch)
 
     def _get(self, definition: TypeDefinition, names: list[Name] | None) -> tuple[list[Resource], dict[Name, str]]:
-        """Call ``get``, and ``import_`` for names in ``imports``; return rows, and name → reason of single failures."""
+        """Call ``get`` for ``names``, or ``import_`` for those with an id in ``imports``.
+
+        Return the rows, and name → reason for the resources whose failure the provider has reported: these do not fail
+        the others.
+        """
         filtered = "simple_get_filter" in definition.features
         imported, names = self._take_imports(definition, names)
         arguments = [None if names is None else list(names)] if filtered else []
         provider = self.providers.instance(definition.instance)
         context = Context(definition, self.providers.run, reading=True)
         with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
+            # No call of ``get`` if all names are imported: one without names would read everything.
             rows = collect_rows(definition, provider.get(context, *arguments)) if names or not imported else []
             if imported:
                 rows += _import(partial(provider.import_, context), context, imported)
@@ -276,9 +282,10 @@ class Snapshot:
     def _take_imports(
         self, definition: TypeDefinition, names: list[Name] | None
     ) -> tuple[dict[Name, str], list[Name] | None]:
-        """Take the ids of these names from ``imports``; return name → id, and the other names, to be read by ``get``.
+        """Remove the ids of ``names`` from ``imports``; return name → id, and the other names, to be read by ``get``.
 
-        An id is used only once: later reads of the resource are by name.
+        The id is that by which the system knows a resource to import. It is used once: the provider then knows the
+        resource, and later reads are by name.
         """
         if not self.imports or names is None:
             return {}, names
@@ -294,11 +301,11 @@ class Snapshot:
         *,
         check: bool = True,
     ) -> None:
-        """Store the result of ``get``: with ``check``, requested rows are checked now, all others when they are used.
+        """Store the result of ``get``: requested rows are checked now, all others when they are used.
 
         Without ``check``, as for the cache, no row is checked now. ``request``: the call that was made. ``answer``: the
-        rows, and name → the reason why its resource was not read. A requested name without a row is stored as absent.
-        Rows that another thread has read by name since this read began are newer than its result, and stay.
+        rows, and name → reason of the resources that could not be read. A requested name without a row is stored as
+        absent. A row that another thread has read by name after a change since this call began is newer, and stays.
         """
         # Another thread may have failed in the meantime; a successful read counts.
         rows.failure = ""
@@ -316,9 +323,10 @@ class Snapshot:
         rows.put_checked({**wrong, **failed, **newer})
 
     def _reject(self, definition: TypeDefinition, rows: _Rows, request: _Request, error: Exception) -> None:
-        """Store the reason of a failed read for its names; if nothing changed since it began, for the whole instance.
+        """Store the reason of a failed read, for its names and for the whole provider instance.
 
-        Later reads of a failed instance are not tried until something changes: ``changed`` clears the failure.
+        A failed instance is not read again before ``changed`` clears the failure, as each read would fail alike. If
+        something was changed during a read of single names, other reads may work now, and only its names fail.
         """
         self.providers.run.log_traceback(error, definition.instance)
         message = reason(error)
@@ -369,7 +377,11 @@ class Snapshot:
         return self.observation(definition.instance, name)
 
     def _ask_due(self, entry: Entry, should: Mapping[str, object]) -> Due:
-        """Ask the provider whether an imperative resource is due; an exception or a malformed answer is its failure."""
+        """Ask the provider whether an imperative resource is due.
+
+        An exception, a malformed answer, or a failure that the provider has reported to the context fails this resource
+        alone: the run continues with the others.
+        """
         context = Context(
             entry.definition,
             self.providers.run,
@@ -438,8 +450,8 @@ class RowChecker:
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
         """Return the rows of a call of ``get`` by name, and name → problem; ``names`` were requested (None: all).
 
-        A row under a name that is not canonical would make the requested resource look absent. This is therefore a
-        problem of the requested name; where ``strict`` allows it, the row gets that name instead. Raises
+        A row whose name is not canonical (``"80"`` for 80) would make the requested resource look absent. The requested
+        name gets a problem instead, or, unless ``strict`` is ``error``, the row gets the requested name. Raise
         ``ProviderError`` for a row without a name.
         """
         definition = functions.definition
@@ -486,10 +498,10 @@ class RowChecker:
         return [self._canonical_row(definition, *forms) for forms in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
-        """Return the row, corrected if ``strict`` allows it, or a text: the attribute or values that are wrong.
+        """Return the row if its values have the data types of the type definition, or a text with the problem.
 
-        A correction drops undeclared attributes; values of a wrong data type stay, with a warning, if they can be
-        recorded.
+        Unless ``strict`` is ``error``, a wrong row is returned with a warning: undeclared attributes are dropped, and
+        values of a wrong data type stay if state can record them.
         """
         attributes = definition.attributes
         undeclared = [key for key in row if key not in attributes]
@@ -515,10 +527,11 @@ class RowChecker:
         return _unrecordable(row) or row
 
     def _canonical_row(self, definition: TypeDefinition, row: Resource | str, canonical: object) -> CheckedRow:
-        """Return the row to use, completed, or a text: its problem.
+        """Return the row to use, in its canonical form and completed, or the text of its problem.
 
-        ``row`` and its ``canonical`` form are texts after a failed check. By ``strict``, values that are not canonical
-        are refused or corrected: declared values are canonical, so any other form would look like a difference.
+        Declared values are canonical, so any other form of a value would look like a difference: ``strict`` decides
+        whether it is a problem or is corrected. If an earlier check has failed, ``row`` or ``canonical`` is the text of
+        that problem.
         """
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
@@ -564,7 +577,8 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
 def _copied(row: Resource) -> Resource | str:
     """Return a copy of a row that shares nothing with its provider, which may change its own values later.
 
-    Of a row that cannot be copied return the problem, or the row itself if all its values can be recorded.
+    A value whose copying fails is usually one that state cannot record: then return the problem, otherwise the row
+    itself.
     """
     try:
         return copy_resource(row)
@@ -596,9 +610,10 @@ def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequenc
 def _misnamed(
     functions: ProviderFunctions, requested: Collection[Name], by_name: Mapping[Name, Resource]
 ) -> dict[Name, tuple[Resource, str]]:
-    """Return the requested names that a row has in a wrong form: requested name → that row, and its problem.
+    """Return requested name → row and problem, for each row that has the name in a wrong form, such as ``"80"`` for 80.
 
-    Without this problem, the resource would seem to be absent.
+    The resource would otherwise seem to be absent, and be created again. Only rows that were not requested, and names
+    without a row, are compared.
     """
     unexpected = by_name.keys() - requested
     missing = set(requested) - by_name.keys() if unexpected else ()
@@ -617,8 +632,8 @@ def _intended_name(
 ) -> tuple[Name | None, str]:
     """Return the name that a row with an unexpected ``name`` should have, and the problem of ``name``; or None and "".
 
-    This is the requested name with the same text but another data type (80 for ``"80"``), otherwise the canonical form
-    of ``name``. ``by_text``: text → requested name without a row.
+    A row named ``"80"`` is meant for the requested name 80, which has the same text, if its own name is no valid value.
+    Otherwise the canonical form of ``name`` is returned. ``by_text``: text → requested name without a row.
     """
     definition = functions.definition
     if show_name(name) in by_text:
@@ -663,9 +678,11 @@ def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource)
 
 
 def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
-    """Complete a checked row in place: wrap secrets, drop write-only values, add ``ensure``; return None if absent.
+    """Complete a checked row in place and return it, or None for an absent resource.
 
-    A provider with ``custom_insync`` may distinguish kinds of absence, so its row is kept.
+    ``ensure`` is added, as providers may omit ``present``. Secrets are wrapped, so that no output shows them.
+    Write-only values are dropped, as they cannot be compared. A provider with ``custom_insync`` may distinguish kinds of
+    absence, so its row is kept.
     """
     if row.get("ensure") == "absent":
         return row if "custom_insync" in definition.features else None

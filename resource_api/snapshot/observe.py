@@ -49,7 +49,10 @@ _UNREAD: Final = Observation(None, "its provider is not configured yet")
 
 
 def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> PlannerQueries:
-    """Read the rows for a plan of the ``selected`` entries (indexes; None: all); return the planner's queries."""
+    """Read the rows for a plan of the ``selected`` entries (indexes; None: all), in one call of ``get`` per type.
+
+    Return the object that answers the planner's questions from them, so that the planner itself reads nothing.
+    """
     deferred = DeferredInstances(catalog.instances, prior.instances, snapshot.providers)
     queries = _SnapshotQueries(snapshot, deferred, prior.state)
     queries.read(_names_to_read(catalog, prior, selected))
@@ -80,8 +83,8 @@ class _SnapshotQueries:
     def _late(self) -> Mapping[RecordKey, _LateChange]:
         """Key → the last change by an earlier run, which rows of a type with ``settle`` may not show yet.
 
-        A resource that was deleted for its replacement is left out: its deletion was seen. A creation that was cut
-        short has an intent, and no record.
+        Most changes are in records; a creation that was cut short has only an intent. A ``pending`` record, of a
+        resource that was deleted for its replacement, is left out, because its run has seen the deletion.
         """
         late = {}
         for key, record in self._state.records.items():
@@ -93,7 +96,11 @@ class _SnapshotQueries:
         return late
 
     def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
-        """Read names of a type, and again until changes by earlier runs are visible, for ``settle`` seconds at most."""
+        """Read names of a type; repeat it until all rows show the changes of earlier runs, for ``settle`` seconds.
+
+        A service may show a change late, and a plan from the old row would repeat the change. The seconds count from
+        the change, so that usually no time remains to wait.
+        """
         if "imperative" not in definition.features:  # such a type cannot be read
             self._snapshot.read(definition, names)
         if not (settle := self._snapshot.providers.settle(definition)):
@@ -115,7 +122,8 @@ class _SnapshotQueries:
     def observation(self, entry: Entry, /) -> Observation:
         """Return the observation of an entry, for the planner.
 
-        A failure of this resource alone, not of its instance, begins with the resource's path if the title lacks it.
+        A failure of this resource alone begins with its path if the title lacks it, so that the user knows the file. A
+        failure of the whole instance does not, as it concerns no path.
         """
         instance = entry.definition.instance
         if instance in self._unread:
@@ -168,7 +176,8 @@ def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) ->
     """Return the names to read for a plan, by type.
 
     These are the names of the selected entries, of the entries to which they refer, of the recorded resources that they
-    replace (``predecessors``), and of those recorded under a former name (``moved_keys``).
+    replace (``predecessors``), and of those recorded under a former name (``moved_keys``). Resources with
+    ``on_failure`` are left out, because they are decided only after a failure in the run.
     """
     indexes = range(len(catalog.entries)) if selected is None else _with_referred(catalog, selected)
     # Dictionaries without values: each name once, in order.
@@ -189,9 +198,10 @@ def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) ->
 
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
-    """Return the indexes of the selected entries and of their requirements, if their values may refer to these.
+    """Return the indexes of the selected entries and of the requirements to which their values may refer.
 
-    The values are those of the entry itself, or of the configuration of its provider instance.
+    A plan computes values that are still expressions, of the entry or of the configuration of its provider instance,
+    from the rows of these requirements. An entry without such values needs no further rows.
     """
     indexes = set(selected)
     for index in selected:
@@ -232,7 +242,10 @@ def remaining_seconds(changed_at: str, settle: float) -> float:
 
 
 def configure_instances(catalog: Catalog, state: StackState, providers: ProviderPool) -> ProviderInstances:
-    """Match declared with recorded instances, configure those whose configuration is known, and return the matches."""
+    """Match declared with recorded provider instances, and configure those whose configuration is known.
+
+    Return the matches. Recorded instances matter too: one that is no longer declared still deletes its resources.
+    """
     recorded, declared = provider_records(state), catalog.instances.values()
     providers.select_versions({record.name: record.inputs.get("version", "") for record in recorded})
     # After the recorded ones, over which the declared versions take precedence.
@@ -271,8 +284,8 @@ class DeferredInstances:
     def configure(self, name: str, resolve: Callable[[ExpressionPath], Any]) -> Readiness:
         """Configure an instance with the values that are known by now; return its record if it is new or changed.
 
-        Another configuration than before closes the provider that was configured with the old one. A value that needs a
-        function of the instance itself is refused: the same thread would come here again without end.
+        If the instance was configured otherwise before, that provider is closed. A configuration that needs a function
+        of its own instance is refused: calling it would lead the same thread here again without end.
         """
         instance = self._instances.get(name)
         if instance is None:

@@ -15,7 +15,10 @@ SET_DUMPABLE: Final = 4
 
 @cache
 def load() -> tuple[object, Callable[[], int]]:
-    """Return the C library, and a function for ``errno``. Call this before a fork: loading in a child is not safe."""
+    """Return the C library, and a function that returns ``errno``, for calls that Python does not offer.
+
+    A program that forks calls this before the fork, because loading in the child is not safe.
+    """
     import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)

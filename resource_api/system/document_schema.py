@@ -100,8 +100,8 @@ def check(name: str, source: Document, code: str) -> None:
 def find_violations(name: str, data: object) -> list[SchemaViolation]:
     """Return the violations of the schema ``name`` in data, at most one for each part of it.
 
-    The library is imported for refused data only, to find each violation. Without it there is one violation, which
-    names the schema.
+    Valid data, the usual case, is accepted without the slow import of the library ``jsonschema``, which finds each
+    violation in other data. Where it is not installed, one violation for the whole document names the schema.
     """
     if accepts(load(name), data):
         return []
@@ -121,7 +121,10 @@ def find_violations(name: str, data: object) -> list[SchemaViolation]:
 
 
 def accepts(schema: Part, value: object) -> bool:
-    """Return whether a value obeys a schema of ``KEYWORDS`` without references, without importing the library."""
+    """Return whether a value obeys a schema, without the slow import of a library.
+
+    The schema has no references (see ``resolved``), and only keywords of ``KEYWORDS`` count.
+    """
     if isinstance(schema, bool):
         return schema
     for word, argument in schema.items():
@@ -147,10 +150,9 @@ def _read(name: str) -> Any:
 
 
 def resolved(part: object, name: str) -> Any:
-    """Return a part of the schema ``name`` with the schemas of its references in place of ``$ref``.
+    """Return a part of the schema ``name`` with the schemas of its references in place of ``$ref``, for ``accepts``.
 
-    ``accepts`` does not follow references. They are relative to ``name``: ``#/$defs/x`` is in the same file,
-    ``other.json`` beside it.
+    References are relative to ``name``: ``#/$defs/x`` is in the same file, ``other.json`` beside it.
     """
     if isinstance(part, list):
         return [resolved(item, name) for item in part]
@@ -189,9 +191,9 @@ def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
 
 
 def _subject(path: KeyPath, schema: Schema) -> str:
-    """Return the subject of a message about a part: the last key of its path and the indexes after it.
+    """Return the subject of a message about a part, the last key of its path and the indexes after it: ``'tags'[0]``.
 
-    For the whole document it is the schema's title, with a small letter within a sentence.
+    For the whole document it is the title of the schema, with a small letter, as a position stands before it.
     """
     if not path:
         title = schema["title"]

@@ -55,9 +55,10 @@ def change_accounts(edit: Callable[[Path], object]) -> None:
 
 @contextmanager
 def _staged() -> Iterator[dict[str, bytes | None]]:
-    """Copy the account files to a private directory, to be edited there, and yield their contents before that.
+    """Copy the account files to a private directory for the ``with`` block, which edits the copies there.
 
-    The copies of a killed run are removed first.
+    Yield the unedited contents, with which ``_install`` detects changes by other programs. The copies of a killed run
+    are removed first.
     """
     if _STAGE.exists():
         shutil.rmtree(_STAGE)
@@ -73,10 +74,11 @@ def _staged() -> Iterator[dict[str, bytes | None]]:
 
 
 def _install(lock: int, before: dict[str, bytes | None], after: dict[str, bytes | None]) -> bool:
-    """Install the changed files under the lock of the account tools, those that make a user or group exist last.
+    """Install the changed files under the lock of the account tools.
 
-    Return False, and change nothing, if the real files are not as ``before`` any more. ``lock`` is the open file of the
-    lock; the others map the names of ``_FILES`` to contents, None for a missing file.
+    ``group`` and ``passwd``, which make a group or user exist, are last: a kill before them leaves no half user. Return
+    False, and change nothing, if the real files are not as ``before`` any more. ``lock``: the open file of the lock;
+    ``before`` and ``after``: name of each of ``_FILES`` → content, None for a missing file.
     """
     _acquire(lock, fcntl.lockf)
     try:

@@ -68,7 +68,7 @@ class _Bounded:
         self._headers_left = headers
         #: Whether headers are being read, not the content of a member.
         self.in_headers = True
-        #: The bytes of the last read: whether a tar file is complete shows in them.
+        #: The bytes of the last read: those of a complete tar file are an empty block.
         self.last = b""
 
     def read(self, size: int = -1) -> bytes:
@@ -105,7 +105,10 @@ def _parsed() -> Iterator[None]:
 
 
 def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a tar file. Raise ``ResourceError`` if it exceeds the limits, or has no end (truncated)."""
+    """Yield the members of a tar file. Raise ``ResourceError`` if it exceeds the limits or is truncated.
+
+    The members are counted in a first, fast pass, so that a huge archive is refused before anything is unpacked.
+    """
     with _parsed():
         _refuse_many(file, limits)
     stream: Any = _Bounded(file, _LARGEST_READ, _LARGEST_READ + limits.members * _HEADERS_PER_MEMBER)
@@ -125,10 +128,10 @@ def _tar(file: BinaryIO | gzip.GzipFile, limits: Limits) -> Iterator[Member]:
 
 
 def _refuse_many(file: BinaryIO | gzip.GzipFile, limits: Limits) -> None:
-    """Raise ``ResourceError`` for too many members of a tar file, counted by their headers without other checks.
+    """Raise ``ResourceError`` for a tar file with too many members, before the thirty times slower checks of each.
 
-    That takes a thirtieth of the time of the checks, so a huge archive is refused soon. Counting stops at an uncommon
-    header, and at contents beyond the limit, which the checks refuse: the rest is not decompressed.
+    Only headers are read and counted. Counting ends at an uncommon header, and where the contents exceed the limit: the
+    later checks refuse such an archive, and the rest need not be decompressed. The file is at its beginning afterwards.
     """
     count = size = 0
     while len(header := file.read(_BLOCK)) == _BLOCK and header[_MAGIC] == b"ustar":
@@ -168,7 +171,11 @@ def _parts(opener: Callable[[], Any]) -> Iterator[bytes]:
 
 
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Yield the members of a zip file. Its headers, at the end, are read at once, up to the size of all valid ones."""
+    """Yield the members of a zip file.
+
+    The library reads the list of all members, at the end of the file, in one piece: a limit for its size refuses a
+    hostile archive that would fill the memory.
+    """
     headers = _LARGEST_READ + limits.members * _HEADERS_PER_MEMBER
     stream: Any = _Bounded(file, headers, headers)
     with _parsed(), zipfile.ZipFile(stream) as archive:

@@ -84,7 +84,10 @@ class AssetReader:
         return spec.sha256, fetch if spec.word == "asset" else partial(_file_members, fetch)
 
     def _download(self, url: str, digest: str) -> BinaryIO:
-        """Return a new stream of the content of a URL, which is downloaded only once for this reader."""
+        """Return a new stream of the content of a URL, which is downloaded only once for this reader.
+
+        The downloaded file has no name, and is closed together with the reader.
+        """
         if digest not in self._downloads:
             file = self._downloads[digest] = download.fetch(url, digest)
             finalize(self, file.close)
@@ -134,7 +137,8 @@ class SentReader(AssetReader):
     def _find_directory(self, spec: ContentSpec, path: str) -> Source:
         """Return the digest of a directory as an archive, and the function that yields its members.
 
-        The controller has sent a list of the members, and each file by its path.
+        The controller has sent the files by path, and under the directory's path with ``/`` a list of the members as
+        JSON. The digest is computed as for a directory on this machine, so that both mean the same archive.
         """
         if path.startswith(self._beneath):
             return super()._find_directory(spec, path)

@@ -97,11 +97,15 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         self._stored: set[str] = set()
         self._size = 0
         if self._batch.can_others_replace(f"{directory}/{_CONTENTS}/x"):  # any name there
-            self._batch.directories.forget()
+            self._batch.directories.forget()  # closes them: without an object, ``__exit__`` is not called
             raise PermissionError(errno.EPERM, "no copies are kept where other users can write", directory)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Flush, and remove old backups beyond the limits; after an exception, discard unflushed backups instead."""
+        """Flush, and remove old backups beyond the limits.
+
+        After an exception unflushed backups are discarded instead: their files were not changed, as a change comes
+        only after ``flush``.
+        """
         if kind is None:
             self.flush()
         self._batch.__exit__(kind)
@@ -139,7 +143,11 @@ class BackupStore(AbstractContextManager["BackupStore"]):
                     self._keep(fd, member, f"{path}/{member}", depth + 1)
 
     def _copy(self, file: FileIO, path: str) -> None:
-        """Store a file's content under its digest, if missing, and queue its index line. Raise as ``keep`` does."""
+        """Store a file's content under its digest, unless it is stored already, and queue its line of the index.
+
+        A new content is read twice: for the digest, and to copy it; a change by another process in between is an error.
+        Raise as ``keep`` does.
+        """
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
@@ -174,7 +182,8 @@ class BackupStore(AbstractContextManager["BackupStore"]):
             for path, error in self._batch.flush():
                 error.filename = path
                 raise error
-            for digest in {backup.sha256 for backup in self._pending}:  # another run may have removed one as expired
+            for digest in {backup.sha256 for backup in self._pending}:
+                # Another run may have removed an older content as expired: an error is better than a lost backup.
                 os.stat(self._content_path(digest))
             self._append(_encoded(self._pending))
             with opened(self.directory, DIRECTORY_FLAGS) as directory:
@@ -215,7 +224,11 @@ class BackupStore(AbstractContextManager["BackupStore"]):
         return f"{self.directory}/{_CONTENTS}/{digest}"
 
     def _expire(self) -> None:
-        """Remove the oldest backups beyond the limits, and contents that no backup refers to."""
+        """Remove the oldest backups beyond the limits, and contents that no backup refers to.
+
+        The index is replaced first: a kill then leaves a content without a backup, which the next run removes, but no
+        backup without its content.
+        """
         with self._locked():
             backups = list_backups(self.directory)
             remaining = within_bounds(backups, time.time())
@@ -259,7 +272,7 @@ def _opener(path: str, flags: int) -> int:
 def _verified(stream: BinaryIO | RawIOBase, digest: str, size: int, message: str) -> Iterator[bytes]:
     """Yield the parts of a stream to copy. At its end, raise ``ResourceError`` for another size or SHA-256.
 
-    ``message``: its text. The copy is discarded then.
+    The error makes the writer discard the copy, which is damaged. ``message``: the text of the error.
     """
     sha256 = hashlib.sha256()
     for part in reading.parts_of(stream):

@@ -48,7 +48,8 @@ class CodeTrust:
     ) -> None:
         """Trust all files beneath the ``exempt`` directories without a check, for ``--trust-path``.
 
-        ``aliases``: a directory without links in its path → the user's path to it, whose links are checked too.
+        ``aliases``: the real path of a directory → the path that the user has written. Files are opened by the real
+        path, but a link in the user's path could have been changed by another user, so it is checked too.
         ``users``: those who may change files; None: root, the caller, and the user of sudo.
         """
         self._exempt = frozenset(os.path.realpath(directory).rstrip("/") + "/" for directory in exempt)
@@ -101,8 +102,8 @@ class CodeTrust:
     def check_links(self, path: str, descriptor: int) -> str:
         """Return why other users can change a link over which ``path`` was opened as ``descriptor``, or "".
 
-        By such a link they could have root publish a file that only root can read. Without any link there is no reason
-        to check. Raise ``OSError``.
+        By such a link they could have root publish a file that only root can read. A path without links is not checked.
+        If ``path`` leads to another file by now, this is a reason too. Raise ``OSError``.
         """
         opened = os.readlink(f"/proc/self/fd/{descriptor}")
         if opened == os.path.abspath(path):
@@ -123,9 +124,9 @@ class CodeTrust:
     def check_tree(self, path: str, *, holds_code: bool = True) -> str:
         """Return why other users can change a file or anything in a directory, or create a missing one, or "".
 
-        Links are followed. Files of the system itself are not checked. No directory beneath ``path`` may be sticky,
-        with ``holds_code`` also not the one that contains ``path``. Raise ``OSError``: EFBIG for a tree of a million
-        names.
+        Links are followed. The contents of directories of the system itself are not checked, as they are many. In a
+        sticky directory everybody can add files, so none beneath ``path`` may be sticky, nor the one that contains
+        ``path`` if this is code (``holds_code``). Raise ``OSError``: EFBIG for a tree of a million names.
         """
         if not os.path.lexists(path):
             return self.check_directory(os.path.dirname(path))
@@ -148,9 +149,9 @@ class CodeTrust:
     def _follow(self, path: str, *, holds_code: bool = False) -> _Target:
         """Follow ``path`` from the root; return its target and the first reason why others can change the way to it.
 
-        The kernel's own way along links is repeated name by name, as each directory and link may be another user's. The
-        target itself is not checked. ``holds_code``: the last directory contains the code itself, and must not be
-        sticky. Raise ``OSError``.
+        As the kernel does, the path is followed name by name along links, because each directory and link may belong to
+        another user. The target itself is left to the caller. A target in an exempt directory has no reason.
+        ``holds_code``: the last directory contains the code itself, and must not be sticky. Raise ``OSError``.
         """
         here, reason, links = "/", "", 0
         todo = _names(path if path.startswith("/") else f"{os.getcwd()}/{path}")
@@ -175,10 +176,10 @@ class CodeTrust:
         return _Target(here, "" if self._is_exempt(here) else reason)
 
     def _check_alias(self, path: str) -> str:
-        """Return why the user's own path to a directory above ``path`` may lead elsewhere, or "".
+        """Return why the user's own path (alias) to a directory above ``path`` may lead elsewhere, or "".
 
-        ``path`` is without links, but other users could change a link in the user's path, the alias. Each alias is
-        checked once, and then removed.
+        The real ``path`` was computed earlier from the alias; if another user could change a link in it, the code may
+        be another user's. An alias without a reason is checked once, and then removed.
         """
         for directory, alias in list(self._aliases.items()):
             if not path.startswith(f"{directory}/"):
@@ -209,8 +210,9 @@ class CodeTrust:
     def _check_directory(self, path: str, *, holds_code: bool) -> str:
         """Return why other users can change a directory on the way to a file, or "".
 
-        In a sticky directory, other users cannot rename or remove files of trusted users. But they can add a file, also
-        a second link to a trusted user's file, so the directory that ``holds_code`` must not be sticky.
+        In a sticky directory such as ``/tmp``, other users cannot rename or remove files of trusted users, so that it
+        may be on the way. But they can add files to it, also hard links to old files of trusted users, so the
+        directory that ``holds_code`` must not be writable for them even if it is sticky.
         """
         key = path, holds_code
         if key not in self._reasons:
@@ -305,7 +307,10 @@ def _group_name(gid: int) -> str:
 
 
 def _has_acl(path: str) -> bool:
-    """Return whether a file or directory has an ACL, which makes the group's bits of its mode an upper limit."""
+    """Return whether a file or directory has an ACL, by which a user outside of its group may be able to write.
+
+    With an ACL the group's bits of the mode are only the upper limit of such rights.
+    """
     with suppress(OSError):
         return ACL in os.listxattr(path)
     return False

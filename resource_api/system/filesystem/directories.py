@@ -70,7 +70,10 @@ def write_all(fd: int, content: bytes) -> None:
 
 @contextmanager
 def in_memory(content: bytes) -> Iterator[str]:
-    """Yield the path of a file in memory with ``content``, for a program of this user; a kill leaves nothing behind."""
+    """Yield the path of a file in memory with ``content``, for a program that reads its input from a file by path.
+
+    Only this user can read it, and a kill leaves no temporary file behind.
+    """
     with open(os.memfd_create("content"), "wb", buffering=0) as file:
         os.fchmod(file.fileno(), 0o600)
         write_all(file.fileno(), content)
@@ -167,8 +170,8 @@ class Directories(AbstractContextManager["Directories"]):
     def follow(self, path: str) -> tuple[Directory, str]:
         """Return the parent directory and the name of the file at ``path``, after following links at its end.
 
-        It is for functions that edit the file behind a link; nothing need exist under the name. Raise ``OSError`` as
-        ``reach`` does.
+        It is for functions that read or edit the file behind a link instead of replacing the link. No file need exist
+        under the name. Raise ``OSError`` as ``reach`` does, also for a last link of another user.
         """
         for _ in range(MAX_LINKS):
             directory, name = self.place(path)
@@ -185,7 +188,10 @@ class Directories(AbstractContextManager["Directories"]):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
 
     def forget(self) -> None:
-        """Close all directories; call this after an operation that may redirect a path."""
+        """Close all directories; call this after a link or directory was changed, by which a path may lead elsewhere.
+
+        An open directory would otherwise still stand for the path.
+        """
         for fd in {directory.fd for directory in self._open.values()}:
             os.close(fd)
         self._open.clear()
@@ -193,8 +199,8 @@ class Directories(AbstractContextManager["Directories"]):
     def _walk(self, path: str) -> Directory:
         """Return the directory at an absolute path, entered component by component without following links blindly.
 
-        A link is followed only if no other user could have made it. Raise ``OSError`` otherwise. ``..`` begins anew at
-        the root, as the open directory may have been moved.
+        A link is followed only if no other user could have made it; otherwise raise ``OSError``. For ``..`` the path of
+        the parent is walked anew from the root: that of the open directory may be another one, after a move.
         """
         here, links = self._root(), 0
         todo = path.split("/")[::-1]  # the next name is the last one
