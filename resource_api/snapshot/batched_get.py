@@ -681,8 +681,8 @@ def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
     """Complete a checked row in place and return it, or None for an absent resource.
 
     ``ensure`` is added, as providers may omit ``present``. Secrets are wrapped, so that no output shows them.
-    Write-only values are dropped, as they cannot be compared. A provider with ``custom_insync`` may distinguish kinds of
-    absence, so its row is kept.
+    Write-only values are dropped, as they cannot be compared. A provider with ``custom_insync`` may distinguish kinds
+    of absence, so its row is kept.
     """
     if row.get("ensure") == "absent":
         return row if "custom_insync" in definition.features else None

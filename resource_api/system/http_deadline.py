@@ -44,7 +44,10 @@ class DeadlineResponse(HTTPResponse):
     """
 
     def __init__(self, sock: socket, *arguments: Any, end: float, pause: float = math.inf, **options: Any) -> None:
-        """Read an answer until ``end``, with pauses of at most ``pause`` seconds, otherwise as ``HTTPResponse``."""
+        """Read an answer as ``HTTPResponse`` does, but until ``end`` and with pauses of at most ``pause`` seconds.
+
+        Otherwise a server that sends a byte now and then could delay a run without end.
+        """
         super().__init__(sock, *arguments, **options)
         # ``HTTPResponse`` reads all from ``fp``.
         self.fp = BufferedReader(_DeadlineStream(self.fp.detach(), sock, end, pause))
@@ -59,9 +62,10 @@ class DeadlineHandler(HTTPSHandler, HTTPHandler):
         self._response_class = cast("type[HTTPResponse]", partial(DeadlineResponse, end=end, pause=pause))
 
     def do_open(self, http_class: Any, req: Request, **options: Any) -> HTTPResponse:
-        """Open a URL with connections of ``http_class`` that make answers with the deadline.
+        """Open a URL with connections of ``http_class`` whose answers obey the deadline.
 
-        ``urllib`` calls this for each request, also after a redirect. Raise ``OSError``, ``HTTPException``.
+        ``urllib`` calls this for each request, also after a redirect, so that one deadline is for all of them. Raise
+        ``OSError``, ``HTTPException``.
         """
 
         def connection(*arguments: Any, **keywords: Any) -> Any:

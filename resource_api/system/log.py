@@ -84,11 +84,11 @@ class Log:
     ) -> None:
         """Show events of ``level`` (debug, info, notice, warning, err; off: none) and above.
 
-        ``processors``, or the function that returns them with the first event, end in a renderer, whose result goes to
-        the wrapped logger ``output``, such as ``structlog.WriteLogger()``. ``terse``: they get no fields.
-        ``step_lines``: at ``info``, they also get an event at the beginning and the end of each step, as with ``-v``.
-        Without processors and output the events go to the log of the embedding program, see ``EmbeddedLog``. Raise
-        ``UsageError`` for an unknown level.
+        ``processors`` of structlog, or a function that returns them at the first event, end in a renderer, whose result
+        goes to the wrapped logger ``output``, such as ``structlog.WriteLogger()``. Without processors and output the
+        events go to the log of the embedding program, see ``EmbeddedLog``. ``terse``: events have no further fields,
+        for a renderer that shows none. ``step_lines``: at ``info``, the beginning and the end of each step are events
+        too, as with ``-v``. Raise ``UsageError`` for an unknown level.
         """
         if level not in LEVELS:
             raise UsageError(f"unknown log level {level!r}; write {', '.join(LEVELS)}{hint(level, LEVELS)}")
@@ -170,9 +170,10 @@ class Log:
         self.show(level, subject, text, **fields)
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Show a line of any level. An exception of a processor is printed once: a full log never stops a run.
+        """Show a line of any level; ``write`` has compared the level already.
 
-        ``write`` has compared the level already. Raise ``LogBusyError``, and the error of a time limit that ends in it.
+        An exception of a processor is printed only once, and not raised, as a full disk of the log must not stop a run.
+        Raise ``LogBusyError``, and the error of a time limit of the caller that is exceeded meanwhile.
         """
         try:
             with self._lock:
@@ -248,7 +249,7 @@ class EmbeddedLog(Log):
     """
 
     def __init__(self) -> None:
-        """Import nothing yet, and refuse no level: that is for the loggers of the program."""
+        """Import nothing yet, and let all levels pass: the loggers of the program choose among them."""
         super().__init__("debug")
         #: Type → its logger of standard ``logging``.
         self._loggers: dict[str, Any] = {}
@@ -309,11 +310,11 @@ class StreamLogger:
     """The output of a log on a stream: it writes lines, and drops them after the stream is closed."""
 
     def __init__(self, stream: TextIO, most: int = _BUFFER) -> None:
-        """Write lines to ``stream``, each at once; within ``buffered`` after ``most`` lines at the latest."""
+        """Write each line to ``stream`` at once; within a ``buffered`` block write groups of up to ``most`` lines."""
         self._stream: TextIO | None = stream
         self._most = most
         self._lines: list[str] = []
-        #: The number of lines until the next write, and from one write to the next.
+        #: The number of lines until the next write, and the size of the groups of lines that are written together.
         self._room = self._group = 1
 
     def msg(self, line: str) -> None:
@@ -445,9 +446,10 @@ class LineSplitter:
         return lines + self._cut() if limit is not None and self.size > limit + self._mask.longest else lines
 
     def _cut(self) -> list[str]:
-        """Cut off and return the beginning of a line that is too long.
+        """Cut off and return the beginning of a line that is too long, so that pending text does not fill the memory.
 
-        The rest, as long as the longest secret, stays pending: the next chunk may complete a secret in it.
+        A rest as long as the longest secret stays pending, as the next chunk may complete a secret that begins in it:
+        cut into two, the secret would not be masked.
         """
         text = decode(b"".join(self._pending))
         end = self._mask.boundary(text, max(0, len(text) - self._mask.longest))

@@ -43,9 +43,9 @@ class _Session(Session):
     outcome = ""
 
     def request(self, *arguments: Any, **named: Any) -> Response:
-        """Send a request for the exporter, and keep the reason of its failure, or "", for ``export``.
+        """Send a request for the exporter, and store the reason of its failure, or "", for ``export``.
 
-        Raise ``RequestException``.
+        The exporter itself only logs the reason, with secrets of the address. Raise ``RequestException``.
         """
         try:
             response = super().request(*arguments, **named)
@@ -105,7 +105,10 @@ def _resource() -> Resource:
 
 
 def _is_sampled(span: Span, context: TraceContext, parent: TraceContext | None, resource: Resource) -> bool:
-    """Return whether the trace is to be sent, by the sampler that OpenTelemetry's variables configure."""
+    """Return whether the trace is to be sent, by the sampler that OpenTelemetry's variables configure.
+
+    A sampler may follow the decision of the caller, which ``parent`` contains, or decide by the id of the trace.
+    """
     outer = None
     if parent is not None:
         outer = trace.set_span_in_context(trace.NonRecordingSpan(_span_context(parent, is_remote=True)))
@@ -119,8 +122,8 @@ def _spans(
 ) -> Iterator[ReadableSpan]:
     """Yield a span and all below it as values of OpenTelemetry's library.
 
-    ``root``: the span is the first of this process, whose ``parent`` is in another one. A span whose ``context`` no
-    other process got has no number yet, and gets a random one.
+    ``root``: the span is the first of this process, and its ``parent``, if any, is a span of another process. Spans
+    whose number was passed to no other process have none yet, and get a random one here.
     """
     yield ReadableSpan(
         span.name,

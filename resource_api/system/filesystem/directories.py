@@ -238,15 +238,17 @@ class Directories(AbstractContextManager["Directories"]):
         """Return the directory ``name`` in the open ``here``. Raise ``NotADirectoryError`` for a link (``_walk``)."""
         path = here.beneath(name)
         directory = self._open.get(path)
-        if directory is None or directory.path != path:  # the latter was reached by a link, to be checked by ``_walk``
+        # Another path: ``reach`` has stored it under this one after following a link, which ``_walk`` checks again.
+        if directory is None or directory.path != path:
             directory = self._open[path] = _directory(os.open(name, _PATH, dir_fd=here.fd), path, here)
         return directory
 
 
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
-    """Return an open directory, and whether other users can exchange its entries (``Directory`` explains the fields).
+    """Return an open directory with the answer whether other users can exchange its entries, see ``Directory``.
 
-    That depends on its owner and mode, and on its ``parent``, None for the root.
+    By this answer later steps decide whether a link in it may be followed. It depends on owner and mode of the
+    directory, and on its ``parent``, None for the root.
     """
     status = os.fstat(fd)
     is_ours = status.st_uid in {*ROOT, os.geteuid()}

@@ -78,8 +78,9 @@ def reopen(file: BinaryIO) -> BinaryIO:
 def _transfer(url: str, file: BinaryIO, expected: str, largest: int, end: float) -> None:
     """Write the content of ``url`` to ``file``, until the time ``end`` of ``time.monotonic``.
 
-    ``expected`` is the SHA-256, "" if unknown: then redirects must stay encrypted, as nothing else protects the
-    content. Raise as ``fetch`` does, and the errors of the libraries.
+    ``expected``: the SHA-256, "" if unknown: then a redirect from HTTPS to HTTP is refused, as only the encryption
+    protects the content. More than ``largest`` bytes are refused by the length in the answer, and, as that may be wrong
+    or missing, while reading. Raise as ``fetch`` does, and the errors of the libraries.
     """
     digest, size = sha256(), 0
     redirects = request.HTTPRedirectHandler() if expected else _EncryptedRedirects()

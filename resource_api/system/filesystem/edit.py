@@ -86,9 +86,9 @@ def edit(
 def _replace(
     path: str, before: _Version, content: bytes, permissions: Permissions, check: Callable[[str], object] | None
 ) -> None:
-    """Replace a file unless it has changed since ``before`` was read: then raise ``OSError``, EAGAIN.
+    """Replace a file unless another process has changed it since ``before`` was read, so that no change is lost.
 
-    Otherwise raise as ``edit``.
+    Raise ``OSError``: EAGAIN for such a change, for which ``edit`` tries again. Raise the other errors of ``edit`` too.
     """
     with files.Batch() as batch:
         if check is not None and batch.can_others_replace(before.path):
@@ -125,7 +125,10 @@ class Lines:
     """
 
     def __init__(self, content: bytes) -> None:
-        """Split the ``content`` of a file at its newlines; each line keeps its end, to restore the whole."""
+        """Split the ``content`` of a file at its newlines; each line keeps its end, so that untouched lines stay equal.
+
+        Only the last line may be without an end.
+        """
         *whole, rest = content.split(b"\n")
         self._lines = [line + b"\n" for line in whole]
         if rest:
@@ -159,9 +162,9 @@ class Lines:
             self._lines[-1] = _without_end(self._lines[-1])
 
     def delete(self, numbers: Iterable[int]) -> None:
-        """Delete the lines with these numbers in one pass.
+        """Delete the lines with these numbers (from 0) in one pass, which is faster than one by one for many.
 
-        If the last line is deleted and has no line end, the new last line loses its own: the file still ends without.
+        A file that ended without a newline still does: if its last line is deleted, the new last line loses its end.
         """
         removed = set(numbers)
         shortens = len(self) - 1 in removed and not self._lines[-1].endswith(b"\n")
@@ -172,8 +175,8 @@ class Lines:
     def insert(self, index: int, text: str) -> None:
         """Insert a line before the one at ``index``, with the line end that the file uses.
 
-        Behind a last line without a line end, that line gets one, and the new line has none. Raise ``ValueError`` for a
-        newline.
+        In a file that ends without a newline, a line added at the end has none either; the line before it gets one.
+        Raise ``ValueError`` for a text with a newline.
         """
         end = self._end()
         if index == len(self) and self._lines and not self._lines[-1].endswith(b"\n"):

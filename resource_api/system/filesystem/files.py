@@ -56,10 +56,10 @@ class TemporaryNames:
     """Names for one batch. The first name in a directory removes the temporary files of crashed batches there."""
 
     def __init__(self) -> None:
-        """Choose the part of the names that is this batch's own: the process and a random number."""
+        """Choose the part that all names of this batch have in common: the process id and a random number."""
         self._token = f"{os.getpid()}.{os.urandom(4).hex()}"
         self._count = 0
-        #: Paths of directories without temporary files of crashed batches.
+        #: Paths of directories whose temporary files of crashed batches have been removed.
         self._swept: set[str] = set()
 
     def name(self, directory: Directory, name: str) -> str:
@@ -76,10 +76,10 @@ class TemporaryNames:
 
 
 def discard(fd: int, name: str) -> None:
-    """Remove a temporary file from the open directory ``fd``; one that cannot be removed is left to the next batch.
+    """Remove a temporary file or directory from the open directory ``fd``, after an error or a crash.
 
-    A temporary directory of ``make_directory`` may contain the new directory, which has the same name and is empty: it
-    is removed too.
+    A temporary directory is one of ``make_directory``: it is empty, or has the new directory in it, which has the same
+    name and is empty. A failure is ignored, as the next batch that uses ``fd`` tries again.
     """
     with suppress(OSError):
         try:
@@ -93,7 +93,8 @@ def discard(fd: int, name: str) -> None:
 def sweep(directory: Directory) -> None:
     """Remove the temporary files that killed processes have left in a directory.
 
-    Files with another owner are removed only where no other user can add a name: elsewhere they may be that user's.
+    A file with another owner is removed only where no other user can add files: elsewhere, as in ``/tmp``, another user
+    may have given it this kind of name.
     """
     with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
         private = not os.fstat(fd).st_mode & OTHERS_WRITE
@@ -129,8 +130,9 @@ _UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL}
 def rename_new(source: int, name: str, directory: int, new_name: str) -> None:
     """Move ``name`` in the open directory ``source`` to ``new_name`` in the open ``directory``, replacing nothing.
 
-    Raise ``OSError``: ``FileExistsError`` if the name exists. On a filesystem that cannot refuse that itself, the name
-    is checked before: a directory then replaces an empty directory that appears at that moment.
+    Raise ``OSError``: ``FileExistsError`` if the name exists. Some filesystems cannot refuse an existing name in the
+    same call. There the name is looked up before the renaming, which then replaces a file, or for a directory an empty
+    directory, that another process creates in between.
     """
     with suppress(AttributeError):  # a C library without renameat2(2)
         try:
@@ -162,15 +164,15 @@ class PendingFlush:
         self._directories = directories
         #: The number of files since the last ``flush_files``.
         self._files = 0
-        #: Filesystems with unflushed files, each with a directory on it that was opened before the change.
+        #: Device of a filesystem with unflushed files → a descriptor of a directory on it, by which it is flushed.
         self._filesystems: dict[int, int] = {}
         #: Paths of directories with changed entries.
         self._changed: dict[str, None] = {}
 
     def file(self, fd: int, directory: Directory) -> None:
-        """Flush an open file in ``directory`` now; from more than ``FEW`` files on, leave it to ``flush_files``.
+        """Flush the open file ``fd`` in ``directory`` now; after the first ``FEW`` files, ``flush_files`` does so.
 
-        That flushes the whole filesystem once, which is faster for many files.
+        For many files one flush of their whole filesystem is faster than one for each.
         """
         self._files += 1
         if self._files <= FEW:
@@ -193,9 +195,9 @@ class PendingFlush:
                 os.close(fd)
 
     def flush_directories(self) -> None:
-        """Flush each changed directory, so that new names and removals are durable.
+        """Flush the changed directories, so that new names and removals are durable.
 
-        For more than ``FEW`` directories flush each of their filesystems once, which is faster.
+        For more than ``FEW`` directories each filesystem is flushed once instead, which is faster.
         """
         changed, self._changed = self._changed, {}
         flushed: set[int] = set()
@@ -218,10 +220,10 @@ def _syncfs(fd: int) -> None:
 
 
 def describe_error(error: Exception, path: str) -> str:
-    """Return the message of a failed operation on ``path`` for users: no error number, a path only if it differs.
+    """Return the message for users about a failed operation on ``path``, without the number of the error.
 
-    ``path`` is the title of the resource, with which messages begin anyway. EPERM is explained where an attribute of
-    chattr(1) is the cause.
+    Messages begin with ``path`` anyway, so the error's own path is added only if it is another one. EPERM, which gives
+    no reason, is explained where an attribute of chattr(1) is the cause.
     """
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
@@ -270,7 +272,11 @@ def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def _write_output(target: str, content: bytes, mode: int) -> None:
-    """Write the content to the pipe or terminal ``target``, or replace the file; ``OSError`` may lack the path."""
+    """Write the content to the pipe or terminal ``target`` of root or the caller, or replace the file.
+
+    The opened pipe is compared with the examined one, as another user could exchange it in between. ``OSError`` may
+    lack the path.
+    """
     with suppress(FileNotFoundError):
         status = os.stat(target)
         if (stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode)) and status.st_uid in {*ROOT, os.geteuid()}:
@@ -285,9 +291,10 @@ def _write_output(target: str, content: bytes, mode: int) -> None:
 
 
 def write_new(path: str, content: bytes, mode: int | None = None) -> None:
-    """Write a new file durably. Raise ``OSError``: ``FileExistsError`` for an existing one, which is not replaced.
+    """Write a new file durably, such as a template that the user asked for. An existing file is never replaced.
 
-    ``mode``: its mode exactly; None: 0666 without the bits of the umask.
+    ``mode``: its mode exactly; None: 0666 without the bits of the umask. Raise ``OSError``: ``FileExistsError`` for an
+    existing file.
     """
     with Directories() as directories:
         directory, name = directories.place(canonical_path(os.path.abspath(path)))
@@ -333,9 +340,10 @@ class Batch(AbstractContextManager["Batch"]):
         self._temporary_names = TemporaryNames()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Flush, and raise the first failure; after an exception, discard the files that have not appeared.
+        """Flush, and raise the first failure; after an exception, discard the replacements of files.
 
-        Other changes of the batch are done already: they are made durable even then.
+        Replacements appear only when they are flushed. All other changes of the batch have been made already, so they
+        are made durable even after an exception.
         """
         try:
             if kind is not None:
@@ -406,9 +414,9 @@ class Batch(AbstractContextManager["Batch"]):
     ) -> None:
         """Create a directory. Without ``mode`` it is 0755, with set-group-ID if the parent passes that on.
 
-        Where other users can write, it is made in a private directory and moved to its name with its permissions:
-        otherwise a directory that another user puts there meanwhile would get them. The parent's default ACL is
-        inherited as by ``replace``. Raise ``OSError``: ``FileExistsError`` if the name exists.
+        Where other users can write, it gets its permissions in a private directory and is then moved to its name.
+        Otherwise another user could exchange it for another directory, which would get the permissions. The parent's
+        default ACL is inherited as by ``replace``. Raise ``OSError``: ``FileExistsError`` if the name exists.
         """
         directory, name = self.directories.place(path)
         should = Permissions(mode, uid, gid)
@@ -443,7 +451,8 @@ class Batch(AbstractContextManager["Batch"]):
 
         ``directory`` is its final place, whose default ACL and group count. After an error it is removed again.
         """
-        # Narrow until its owner is set. Without declared permissions no later run would widen it after a crash here.
+        # Only for its owner until the permissions are set. If none are declared, it has the usual mode at once: after a
+        # crash here no later run would correct it.
         os.mkdir(name, DIRECTORY_MODE if should == Permissions() else 0o700, dir_fd=parent)
         try:
             with opened(name, DIRECTORY_FLAGS, parent) as fd:
@@ -455,7 +464,10 @@ class Batch(AbstractContextManager["Batch"]):
             raise
 
     def make_link(self, path: str, target: str, *, uid: int | None = None, gid: int | None = None) -> None:
-        """Create a symbolic link, or replace a file or link by one, atomically. Raise as ``replace`` does."""
+        """Create a symbolic link, or replace a file or link by one, atomically. Raise as ``replace`` does.
+
+        The link is made under a temporary name and renamed, so that a reader never misses the file.
+        """
         directory, name = self.directories.place(path)
         _replaceable(directory, name, path)
         temporary = self._temporary_names.name(directory, name)
@@ -482,10 +494,10 @@ class Batch(AbstractContextManager["Batch"]):
     ) -> None:
         """Change mode, owner and group of a file or directory, or the owner of a link; None keeps the present value.
 
-        ACLs, users' attributes and file capabilities are removed as by ``replace``.
-        Raise ``OSError``: EAGAIN if the file is replaced meanwhile, or does not belong to ``former_uid``, unless that
-        is None; EPERM in a directory that other users can write to for a file with other hard links, and for one that
-        would be given to others (``gives_away``): they may have put a link to another file there, or renamed one.
+        ACLs, users' attributes and file capabilities are removed as by ``replace``. In a directory that other users can
+        write to, they may have linked or moved another file to the path, to get rights for it. There a file with other
+        hard links, and rights that ``gives_away`` refuses, raise EPERM. EAGAIN is raised if the file is replaced
+        meanwhile, or does not belong to ``former_uid``, unless that is None. Raise other ``OSError`` too.
         """
         directory, name = self.directories.place(path)
         status = os.lstat(name, dir_fd=directory.fd)
@@ -512,10 +524,10 @@ class Batch(AbstractContextManager["Batch"]):
     ) -> None:
         """Change extended attributes of a file of any kind but a link, such as its ACL.
 
-        ``change`` is called with the status and the present attributes, and returns new values; None removes one. Raise
-        ``OSError``: ELOOP for a symbolic link, ENOTSUP if the filesystem does not support the attributes, EPERM in a
-        directory that other users can write to for a file of root or the caller, and for one with other hard links:
-        they may have put it there.
+        ``change`` is called with the status and the present attributes, and returns new values; None removes one. In a
+        directory that other users can write to, they may have moved a file there to get access to it: EPERM is raised
+        there for a file of root or the caller, and for one with other hard links. Raise ``OSError``, also ELOOP for a
+        symbolic link and ENOTSUP if the filesystem does not support the attributes.
         """
         directory, name = self.directories.place(path)
         with opened_for_attributes(directory, name, path) as fd:
@@ -532,7 +544,11 @@ class Batch(AbstractContextManager["Batch"]):
                 self._flush_attributes(fd, status, directory)
 
     def _flush_attributes(self, fd: int, status: os.stat_result, directory: Directory) -> None:
-        """Make extended attributes durable: flush the file, or its directory if the file cannot be opened."""
+        """Make extended attributes durable: flush the file, or its directory if the file cannot be opened.
+
+        ``fd`` cannot be flushed, as it only names the file (O_PATH), so the file is opened again. Devices and files
+        that the caller may not read are not opened.
+        """
         with suppress(PermissionError):  # of a file that the caller may not read
             if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
                 with opened(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) as file:
@@ -543,7 +559,8 @@ class Batch(AbstractContextManager["Batch"]):
     def remove(self, path: str, *, recursive: bool = False) -> None:
         """Remove the file, link or directory at ``path``; a directory that is not empty only if ``recursive``.
 
-        Raise ``OSError``: EPERM for ``PROTECTED_DIRECTORIES``, EBUSY for a mount point or a directory above one.
+        Temporary files of killed processes do not count as contents. Raise ``OSError``: EPERM for
+        ``PROTECTED_DIRECTORIES``, EBUSY for a mount point or a directory above one.
         """
         directory, name = self.directories.place(path)
         status = os.lstat(name, dir_fd=directory.fd)
@@ -564,8 +581,9 @@ class Batch(AbstractContextManager["Batch"]):
     def flush(self) -> list[tuple[str, OSError]]:
         """Rename the replaced files into place and make all changes durable.
 
-        Return the path and the error of each file that could not be renamed. Raise ``OSError`` if the disk cannot store
-        the changes: then no replaced file has appeared.
+        The contents are stored on the disk before any renaming, so that a crash never leaves an empty file under the
+        name. Return path and error of each file that could not be renamed. Raise ``OSError`` if the disk cannot store
+        the contents: then no replaced file has appeared.
         """
         ready, self._staged = self._staged, []
         try:
@@ -586,7 +604,11 @@ class Batch(AbstractContextManager["Batch"]):
         return failed
 
     def _appear(self, staged: _Staged) -> None:
-        """Rename a complete file to its name, or overwrite the old file where that is impossible. Raise ``OSError``."""
+        """Rename a complete file to its name, or overwrite the old file where that is impossible. Raise ``OSError``.
+
+        ``replace`` has left a content instead of a temporary file if the directory cannot be written to. That the old
+        file is a mount point is detected only here, by the failure of the renaming.
+        """
         directory = self.directories.reach(staged.directory)
         content = staged.content
         if content is None:

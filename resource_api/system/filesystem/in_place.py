@@ -39,10 +39,10 @@ _LOCK_SECONDS: Final = 15
 
 
 def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str, str]:
-    """Return, for the existing files that would be overwritten in place, path → reason, to be shown in plans.
+    """Return path → reason for those of ``paths`` whose file cannot be replaced by renaming, to be shown in plans.
 
-    They are mount points, and writable files in a directory without write access. ``follow``: a link at the end of a
-    path is followed, as ``edit`` does. Raise ``OSError``.
+    These are mount points, and writable files in a directory without write access. They are overwritten in place,
+    which is not atomic. ``follow``: a link at the end of a path is followed, as ``edit`` does. Raise ``OSError``.
     """
     targets = {path: os.path.realpath(path) if follow else path for path in paths}
     mounted = mount_points() if targets else frozenset()
@@ -62,7 +62,8 @@ def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str,
 def locked_path(path: str, *, removed: bool = False) -> str:
     """Return the path that chattr(1) has locked against a change of ``path``, for an explanation, or an empty text.
 
-    It is ``path`` itself or its directory, in which no file can be created and, for a file to be ``removed``, removed.
+    It is ``path`` itself or its directory. A locked directory forbids to create and remove files, so it is a cause only
+    if ``path`` does not exist or is to be ``removed``, which a replacement does too.
     """
     if _is_locked(path):
         return path
@@ -91,8 +92,9 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
     """Give the ``old`` file ``name`` new permissions, then new content in one write; it is durable on return.
 
     Overwriting is not atomic, so it is done under a lock of the file, and the old content is restored after an error.
-    Raise ``OSError``: EAGAIN if the file was changed since ``old``, EPERM where other users could swap it or it has
-    other hard links, EBUSY if another process holds the lock.
+    The permissions are first, so that nobody reads the new content by the old ones. Raise ``OSError``: EAGAIN if the
+    file was changed since ``old``, EPERM where other users could swap it or it has other hard links, EBUSY if another
+    process holds the lock.
     """
     if not directory.trusted:
         reason = "it cannot be replaced, and other users can write to a directory on its path, so it is not overwritten"

@@ -53,7 +53,8 @@ class Permissions(NamedTuple):
     def drop_attributes(self, owner: int) -> bool:
         """Return whether a file of ``owner`` loses its ACL and extended attributes when these permissions are set.
 
-        It does if the owner changes, or if owner and mode are set, which then are the whole permissions.
+        A new owner must not inherit rights that the old one granted by an ACL. Owner and mode together declare the
+        whole permissions, which an ACL would extend.
         """
         return self.uid is not None and (self.mode is not None or self.uid != owner)
 
@@ -61,9 +62,9 @@ class Permissions(NamedTuple):
 def gives_away(should: Permissions, status: os.stat_result) -> bool:
     """Return whether to set these permissions is unsafe where another user may have put the file.
 
-    A file of root or the caller must not get another owner or group, or more rights: the user may have moved one here
-    that the user cannot read. A file of the user must not get a set-id bit with a new owner, as its content would be
-    executed with the new owner's rights, and must not be given to a third user.
+    Another user may have moved a file of root or the caller to the path to get access to it: such a file must not get
+    another owner or group, or more rights. A file of another user must not be given to a third one, nor get a set-id
+    bit with a new owner, as its content would be executed with the new owner's rights.
     """
     trusted = {*ROOT, os.geteuid()}
     if status.st_uid not in trusted:
@@ -81,8 +82,8 @@ def _is_taken_over(should: Permissions, status: os.stat_result) -> bool:
 def _without_planted_rights(should: Permissions, status: os.stat_result) -> tuple[Permissions, int]:
     """Return the permissions to set and the present mode, without rights that an untrusted former owner has granted.
 
-    When root or the caller takes over a file, the group that is not declared is the caller's, and only the owner can
-    write.
+    When root or the caller takes over another user's file, that user may have chosen its group and mode. An undeclared
+    group is therefore the caller's, and the mode loses set-id bits and the write permission of group and others.
     """
     mode = stat.S_IMODE(status.st_mode)
     if not _is_taken_over(should, status):
@@ -109,9 +110,9 @@ def packed_directory_mode(mode: int) -> int:
 def change_permissions(fd: int, status: os.stat_result, should: Permissions, *, clear: bool) -> None:
     """Change the permissions of an open file or directory with this ``status``.
 
-    While the owner changes, the mode is the intersection of the old and the new one, so that neither owner gets more
-    than it had or will have; then the mode is set. ``clear`` removes ACLs and users' attributes after the change of
-    owner, as the old owner could set them again before.
+    Before the change of owner, the mode is set to the bits that the old and the new mode have in common, so that nobody
+    has more rights meanwhile than before or afterwards; the new mode is set last. ``clear``: remove ACLs and users'
+    attributes, after the change of owner, because the old owner could set them again before.
     """
     should, initial_mode = _without_planted_rights(should, status)
     old = stat.S_IMODE(status.st_mode)
@@ -155,10 +156,11 @@ def set_directory_permissions(fd: int, should: Permissions, parent: int) -> None
 def set_new_permissions(fd: int, old: os.stat_result | None, should: Permissions, directory: int, name: str) -> None:
     """Set the permissions of a new file (mode 0600) that will replace the ``old`` one, if there is one.
 
-    The old file is ``name`` in the open ``directory``. Permissions of None are copied from it, also its ACL and
-    extended attributes unless they are dropped, but not set-id bits: they were granted to the old content. The order is
-    owner, ACL (with the new mode in it), mode: a mode before the ACL would give the group permissions that the ACL
-    denies. Raise ``OSError``: EAGAIN if the old file is replaced meanwhile.
+    The old file is ``name`` in the open ``directory``. Permissions of None are copied from it, and so are its ACL and
+    extended attributes unless ``drop_attributes`` says otherwise. Set-id bits are not copied, as they were granted to
+    the old content. The owner is set first, then the ACL with the new mode in it, then the mode: a mode before the ACL
+    would give the group permissions that the ACL denies. Raise ``OSError``: EAGAIN if the old file is replaced
+    meanwhile.
     """
     if old is None:
         _set_owner(fd, Permissions(None, should.uid, _inherited_group(should, directory)))
@@ -273,9 +275,10 @@ def _mode_without_acl(mode: int, acl: bytes) -> int:
 
 
 def _acl_with_mode(acl: bytes, mode: int) -> bytes:
-    """Return the extended attribute of an ACL with the entries that chmod(2) to ``mode`` would change in it.
+    """Return the bytes of an ACL with the permissions of ``mode`` in it, as chmod(2) would change them.
 
-    It is set on a new file before its mode, which would give the group permissions that the ACL denies.
+    These are those of owner and others, and the mask, which the group bits of the mode mean in a file with an ACL. A
+    new file gets this ACL before its mode, which alone would give the group permissions that the ACL denies.
     """
     bits = {_USER: mode >> 6 & 7, _MASK: mode >> 3 & 7, _OTHER: mode & 7}
     entries = _ENTRY.iter_unpack(acl[_HEADER:])
@@ -327,9 +330,9 @@ def group_name(gid: int) -> str:
 
 
 def owner_number(owner: object) -> int | None:
-    """Return the number of an owner that is declared as number or digits, or None for a name.
+    """Return the number of an owner that is declared as number or digits, or None for a name, to be looked up.
 
-    Digits of a number that no owner can have are a name.
+    Digits of a number that is too large for an owner count as a name.
     """
     if isinstance(owner, str):
         is_short = owner.isascii() and owner.isdecimal() and len(owner) <= _LONGEST_NUMBER

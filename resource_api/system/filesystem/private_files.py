@@ -28,7 +28,10 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def create(path: str) -> int:
-    """Create an empty file with mode 0600, in place of a killed process's leftover; return its descriptor."""
+    """Create an empty file with mode 0600, in place of a killed process's leftover; return its descriptor.
+
+    The mode is set again after opening, because an umask may have removed bits of it.
+    """
     with suppress(FileNotFoundError):
         os.unlink(path)
     fd = os.open(path, _FLAGS, 0o600)

@@ -50,7 +50,8 @@ def stat_and_read(directories: Directories, path: str, limit: int) -> tuple[os.s
     file = os.open(name, READ_FLAGS, dir_fd=fd)
     try:
         content: bytes | None = os.read(file, size + 1)
-        if content is not None and len(content) != size:  # it is being written, or is a file of proc(5)
+        # Its status has another size while it is written, and 0 for a file of proc(5): then read to the end.
+        if content is not None and len(content) != size:
             content = _whole(file, limit)
     finally:
         os.close(file)
@@ -112,10 +113,7 @@ def regular(file: int, path: str) -> FileIO:
 
 
 def _whole(file: int, limit: int) -> bytes | None:
-    """Return the whole content of an open file that has another size than in its status, as while it is written.
-
-    Return None above ``limit`` bytes.
-    """
+    """Return the whole content of an open file whose status has a wrong size, or None above ``limit`` bytes."""
     with os.fdopen(file, "rb", closefd=False) as stream:
         stream.seek(0)
         content = stream.read(limit + 1)

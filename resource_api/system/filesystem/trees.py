@@ -38,6 +38,7 @@ def mounts() -> Iterator[Mount]:
     """Yield all mounts in the order in which they were made (proc_pid_mountinfo(5)). Raise ``OSError``."""
     with open(_MOUNTS, "rb") as file:  # a path may contain any other end of a line than a newline
         for line in file:
+            # 36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/sda1 rw,errors=continue
             of_mount, _, of_file_system = line.rstrip(b"\n").partition(b" - ")
             _id, _parent, device, _root, path, options, *_ = of_mount.split(b" ")
             kind, _source, more_options = of_file_system.split(b" ", 2)  # the source may be empty
@@ -93,8 +94,9 @@ def check_removable(path: str) -> None:
 def remove(directory: Directory, name: str) -> None:
     """Remove the directory ``name`` in ``directory`` with its whole content, after ``check_removable``.
 
-    Subdirectories are moved up into it and emptied one after the other, see ``_clear``. Raise ``OSError``: EBUSY, with
-    nothing removed, if a filesystem is mounted on it or below it.
+    Subdirectories are moved up into it and emptied one after the other, so that a tree of any depth needs only two open
+    directories. Raise ``OSError``: EBUSY, with nothing removed, if a filesystem is mounted on it or below it, as the
+    files of that filesystem do not belong to the tree.
     """
     path = directory.beneath(name)
     mounted = any(point == path or point.startswith(f"{path}/") for point in mount_points())
@@ -112,9 +114,9 @@ def remove(directory: Directory, name: str) -> None:
 
 
 def _clear(fd: int, top: int) -> list[str]:
-    """Unlink the files of an open directory, move its subdirectories up into ``top`` and return their names.
+    """Unlink the files of an open directory, move its subdirectories up into ``top``, and return their names there.
 
-    After moving, two open directories and single names are enough for a tree of any depth.
+    The caller can then empty each by its name in ``top``, without opening all directories above it.
     """
     directories = []
     with os.scandir(fd) as entries:

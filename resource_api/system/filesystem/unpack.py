@@ -167,10 +167,11 @@ def altered_members(path: str, record: UnpackRecord) -> list[str]:
 def unpack(path: str, archive: Archive, options: UnpackOptions, record: UnpackRecord | None) -> None:
     """Unpack ``archive`` into the directory at ``path``, and remove members that only an earlier archive has.
 
-    ``record`` is the earlier archive's, or None. Unchanged files are not written; others are replaced atomically.
-    Nothing is changed if the archive is refused or a file that did not come from an archive is in the way. After an
-    interruption, another call completes the work. Raise ``OSError``, and ``ResourceError`` for such a conflict, a
-    damaged archive, and one above the limits.
+    ``record``: that of the earlier archive, or None. Unchanged files are not written; others are replaced atomically.
+    The archive is read twice: the first time to find conflicts with files that did not come from an archive, before
+    anything is changed. A record of the members of both archives is written first, so that another call completes the
+    work after an interruption. Raise ``OSError``, and ``ResourceError`` for a conflict, and for an archive that is
+    damaged or above the limits.
     """
     before = record or UnpackRecord()
     members = {member.name: _state(member, options) for member in _members(archive, options)}
@@ -237,10 +238,10 @@ def _members(archive: Archive, options: UnpackOptions) -> Iterator[Member]:
 
 
 def _state(member: Member, options: UnpackOptions) -> MemberState:
-    """Return the state that a member has on disk after unpacking; the content of a file is read for its digest.
+    """Return the state that a member should have on disk, to compare the disk with it and to record it.
 
-    The mode of ``options``, if any, is that of all files; directories and executable files can be searched or executed
-    by those who can read them.
+    The content of a file is read for its digest. A mode in ``options`` replaces that of the archive; directories and
+    executable files then also get the search or execution bit wherever the mode has the read bit.
     """
     mode = member.mode
     if options.mode is not None and member.kind != "link":
@@ -278,9 +279,9 @@ def _conflict(
 ) -> str:
     """Return why a member must not replace the file in its place, or "".
 
-    It may replace an equal file, a member of the earlier archive (of the record ``before``), and with ``force`` any
-    file. It may replace a directory only if that was made for the earlier archive and has nothing else in it.
-    ``name`` and ``state`` are the member's.
+    A file or link may be replaced if it has the same content, is a member of the earlier archive (``before``), or with
+    ``force``. A directory may be replaced by a file only if it was made for the earlier archive and contains nothing
+    else. Devices and other special files are never replaced. ``name`` and ``state`` are the new member's.
     """
     status = _stat(directories, path, name)
     kind = _kind(status)
@@ -314,8 +315,8 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
     """Remove unpacked members from the directory at ``path``, the deepest first.
 
-    A directory is removed only if it is empty and ``created`` by unpacking: one that was there before, or has files of
-    others, stays. Raise ``OSError`` at a mount, whose files are not those that were unpacked.
+    A directory is removed only if it was ``created`` by unpacking and is empty; a failure because of further files in
+    it, or because it is in use, is ignored. Raise ``OSError`` at a mount, whose files are not those that were unpacked.
     """
     mounted = tuple(f"{point}/" for point in _mounted(batch.directories, path))
     # The depth of "", the directory itself, is 0; that of "a" is 1.
@@ -390,7 +391,8 @@ def _kind(status: os.stat_result | None) -> str:
 def _has_content(directories: Directories, path: str, name: str, status: os.stat_result, state: MemberState) -> bool:
     """Return whether a file or link has the content of ``state``, by its digest or target.
 
-    No more is read than the recorded size, as the file may be endless; -1: the size is unknown.
+    The recorded size is compared first, and no more than it is read, as another process may extend the file without
+    end. A size of -1 is unknown.
     """
     directory, last = directories.place(_member_path(path, name))
     if stat.S_ISLNK(status.st_mode):

@@ -37,8 +37,8 @@ def install(instructions: Sequence[Instruction]) -> None:
 def install_with_listener(instructions: Sequence[Instruction], call: int) -> int:
     """Install a filter of system calls permanently; return the descriptor by which a process answers held calls.
 
-    ``call`` is the number of seccomp(2) on this machine. Programs gain no privileges from then on, as the kernel
-    requires of a process without SYS_ADMIN. Raise ``OSError``.
+    ``call``: the number of seccomp(2) on this machine. From then on this process and its programs gain no privileges,
+    as by set-user-ID: otherwise the kernel refuses a filter of a process without SYS_ADMIN. Raise ``OSError``.
     """
     c_library.prctl(_NO_NEW_PRIVILEGES, 1)
     with _program(instructions) as address:
@@ -77,7 +77,8 @@ def refuse() -> None:
     """Refuse permanently (EPERM) the system calls that reach beyond an overlay with any capabilities.
 
     Keys of the kernel belong to a user and outlive namespaces; programs in the kernel, its modules and other kernels
-    belong to the whole machine. The filter tests the machine that a call is for, then its number. Raise ``OSError``.
+    belong to the whole machine. The filter compares the machine of a call before its number, because a 64-bit kernel
+    also executes programs of a 32-bit machine, whose calls have other numbers. Raise ``OSError``.
     """
     code: list[Instruction] = [(LOAD, 0, 0, MACHINE)]
     # For each machine a block that refuses its calls with these numbers and allows all others.

@@ -52,7 +52,10 @@ class ProcessLimit:
     """
 
     def __init__(self) -> None:
-        """Open the setting and the control groups that can limit processes, before the new process table hides them."""
+        """Open the setting and the control groups that can limit processes, while their paths are those of the machine.
+
+        Inside the new process table the same paths may lead to other files.
+        """
         # By its inode ``enforce`` detects whether the table has a setting of its own. Open until the end, so that a
         # second look-up of the same setting finds the same inode.
         self._pid_max = os.open(f"/proc/{_PID_MAX}", os.O_RDONLY)
@@ -60,9 +63,11 @@ class ProcessLimit:
         self._parents = [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in _directories()]
 
     def enforce(self) -> None:
-        """Limit the number of processes in the new table, against fork bombs, by the means that this machine has.
+        """Limit the number of processes in the new table, so that a fork bomb in it does not stop the whole machine.
 
-        Call this in the first process of the table, with mounts of its own. Raise ``OSError`` if there are no means.
+        For a user the limit is ``RLIMIT_NPROC``, which root ignores. For root it is the ``pid_max`` of the table if the
+        table has its own, otherwise a control group. Call this in the first process of the table, with mounts of its
+        own. Raise ``OSError`` if none of these is possible.
         """
         if os.geteuid():
             _limit_user()
@@ -78,7 +83,10 @@ class ProcessLimit:
                 os.rmdir(self._name, dir_fd=parent)
 
     def _enter(self, parent: int) -> bool:
-        """Create a control group that limits processes below ``parent`` and enter it; return whether it succeeded."""
+        """Create a control group below ``parent``, limit its processes and enter it; return whether it succeeded.
+
+        If not, the caller tries the next ``parent``: some cannot be written to, or cannot limit processes.
+        """
         _remove_leftovers(parent)
         for _ in range(_TRIES):
             with suppress(OSError):
@@ -93,7 +101,11 @@ class ProcessLimit:
 
 
 def _limit_user() -> None:
-    """Limit the processes of this user, not root, in this user namespace; before Linux 5.14 in all namespaces."""
+    """Limit the number of processes of the calling user, so that a fork bomb in the overlay cannot stop the machine.
+
+    Root ignores this limit. It counts the processes in the user namespace of the overlay alone; before Linux 5.14 it
+    counts all processes of the user on the machine.
+    """
     _, most = resource.getrlimit(resource.RLIMIT_NPROC)
     limit = PROCESSES if most == resource.RLIM_INFINITY else min(most, PROCESSES)
     resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
