@@ -58,9 +58,10 @@ def before_provider_code(function: Callable[[], None]) -> None:
 
 @contextmanager
 def protected() -> Iterator[None]:
-    """Run provider code and restore this process afterwards. A forked child that leaves the block exits at once.
+    """Run provider code in the ``with`` block, and restore this process afterwards: directory, umask, environment, ….
 
-    Inside ``shared`` only the standard descriptors are restored: a call in another thread may use the rest.
+    Inside ``shared`` only the standard descriptors are restored, as another thread may use the rest. A child that the
+    code has forked must not continue the run: it exits when it leaves the block.
     """
     while _before_code:
         _before_code.pop()()  # functions that another module wants called once, see ``before_provider_code``
@@ -80,9 +81,10 @@ def protected() -> Iterator[None]:
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Allow provider code in several threads; restore this process after the last of them.
+    """Allow provider code in several threads inside the block; restore this process at its end.
 
-    The standard descriptors are restored after each call, so that no log line ends up in a provider's file.
+    ``protected`` cannot restore everything after each call, as a call in another thread may use it. It restores only
+    the standard descriptors, so that no log line ends up in a provider's file.
     """
     with protected():
         _shared_copies.extend(_copy_descriptors())  # from now on, ``protected`` restores nothing else
@@ -96,8 +98,8 @@ def shared() -> Iterator[None]:
 def call_contained(function: Callable[..., object], *arguments: object) -> Any:
     """Call a provider's function; raise ``ProviderError`` for an exit and any other ``BaseException``.
 
-    ``Exception`` and ``KeyboardInterrupt`` pass through. It is for pure functions, many of which are called within one
-    block of ``protected``: this process is not restored after each, as by ``contained``.
+    So ``sys.exit()`` in a provider cannot end the run; ``Exception`` and ``KeyboardInterrupt`` pass through. It is for
+    pure functions, called often: unlike ``contained``, it does not restore this process after each call.
     """
     try:
         return function(*arguments)
@@ -269,9 +271,10 @@ _GRACE: Final = 4.0
 def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]:
     """Return a context that raises ``ResourceError`` inside, four seconds after ``deadline`` of ``time.monotonic``.
 
-    The message names the ``declared`` time limit in seconds. Programs and workers have their own limits, which end
-    within the four seconds with a better message. In the main thread an alarm also ends a regular expression, unless
-    the embedding program uses the alarm itself; in other threads only Python code is ended.
+    It ends provider code that runs without end; the message names the ``declared`` limit in seconds. The four seconds
+    are for programs and workers, which have the same limit themselves and fail with a better message. In the main
+    thread an alarm also ends a long call of C code, such as a regular expression, unless the embedding program uses the
+    alarm itself. In other threads only Python code can be ended.
     """
     seconds, message = max(0.0, deadline - time.monotonic()), f"timed out after {declared:g} s"
     is_main = threading.current_thread() is threading.main_thread()
@@ -306,7 +309,10 @@ def _alarm(seconds: float, message: str) -> Iterator[None]:
 
 @contextmanager
 def _asynchronous(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``ResourceError`` after some seconds between two Python instructions, in a thread without signals."""
+    """Raise ``ResourceError`` after some seconds, in a thread other than the main one, which alone can handle alarms.
+
+    A timer has the interpreter raise it between two Python instructions, so a call of C code is not ended.
+    """
     import ctypes
 
     class TimedOutError(ResourceError):

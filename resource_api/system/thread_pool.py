@@ -59,10 +59,10 @@ class ThreadPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Wait until the threads have ended, after their tasks. Raise ``Abandoned`` as ``next`` does.
+        """Wait until all tasks and then their threads have ended. Raise ``Abandoned`` as ``next`` does.
 
-        Threads are awaited, not results: a result is lost if a signal handler raises an exception as it arrives. The
-        lock is released before, as a task needs it to end.
+        Counting results would not do, as one is lost if a signal handler raises an exception while it is taken from the
+        queue. The lock is released before, because a task needs it to end.
         """
         for _thread in self._threads:
             self._tasks.put(None)
@@ -86,9 +86,9 @@ class ThreadPool:
         return self._running < self._size
 
     def start(self, task: Callable[[], object]) -> None:
-        """Run ``task`` in a free thread, with this thread's context variables.
+        """Run ``task`` in a free thread, or when one is free, with this thread's context variables.
 
-        Raise ``RuntimeError`` if the system refuses the first thread.
+        So its log lines have the bound fields. Raise ``RuntimeError`` if the system refuses the first thread.
         """
         if len(self._threads) < min(self._size, self._running + 1):
             self._add_thread()
@@ -151,8 +151,8 @@ class ThreadPool:
     def _wait(self) -> _Result:
         """Return the next result of a task. A None in the queue, from a signal handler, begins the grace period.
 
-        It waits in short steps, because a signal that the kernel delivers to another thread does not end a wait. Raise
-        ``Abandoned`` at the end of the grace period.
+        The wait is in short steps: Python calls signal handlers in the main thread only, and a signal that the kernel
+        delivers to another thread does not end its wait. Raise ``Abandoned`` at the end of the grace period.
         """
         while True:
             try:
@@ -170,7 +170,10 @@ class ThreadPool:
         return _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def _check_grace_period(self) -> None:
-        """Begin the grace period if a signal handler has requested it, while ``__exit__`` waits; drop the results."""
+        """Begin the grace period if a signal handler has requested it, while ``__exit__`` waits.
+
+        The request is among the results in the queue, which nobody needs any more and which are dropped.
+        """
         with suppress(Empty):  # there is no request
             while self._results.get_nowait() is not None:  # None is the request
                 pass
@@ -191,7 +194,10 @@ class ThreadPool:
         raise Abandoned
 
     def _run_tasks(self) -> None:
-        """Run tasks in a thread of the pool, each under the lock, and queue its result or exception; None ends it."""
+        """Run tasks in a thread of the pool until one is None, and queue the result or exception of each for ``next``.
+
+        A task runs under the lock, so that code outside of provider calls (``unlocked``) needs no locks of its own.
+        """
         while (task := self._tasks.get()) is not None:
             with self._lock:
                 try:

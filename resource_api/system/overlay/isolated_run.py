@@ -192,8 +192,9 @@ def signals_blocked() -> Iterator[Signals]:
 def wait(child: int, *, orphans: bool = False) -> int:
     """Wait until a child has ended, and pass signals on to it; return the number of the last one, or 0.
 
-    ``orphans``: reap all other children too, as the first process of a table must. Signals that this process ignores
-    are not passed on. When the parent of this process dies, the child is killed.
+    ``orphans``: reap all other children too, as the first process of a table must, which adopts all orphans. Signals
+    that this process ignores, as by nohup(1), are not passed on. When the parent of this process dies, nobody waits for
+    the result any more, and the child is killed.
     """
     last = 0
     accepted = {number for number in _PASSED_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN}
@@ -208,7 +209,10 @@ def wait(child: int, *, orphans: bool = False) -> int:
 
 
 def _has_ended(child: int, *, orphans: bool) -> bool:
-    """Reap children that have ended: ``child``, with ``orphans`` all; return whether ``child`` was among them."""
+    """Reap the children that have ended, and return whether ``child`` was among them.
+
+    Without ``orphans`` only ``child`` is waited for. After its end no further children are reaped.
+    """
     while True:
         ended, _ = os.waitpid(-1 if orphans else child, os.WNOHANG)
         if ended in {0, child}:
@@ -283,9 +287,10 @@ class _Started(NamedTuple):
 def run(function: Callable[[int], bytes], isolation: Isolation) -> Ended:
     """Call ``function`` in isolation and return its result. Raise ``IsolationError``.
 
-    It gets the descriptor that ``overlay.build`` returns, and shares standard output and error with this process; other
-    descriptors are closed, see ``Isolation``. Signals that would interrupt this process are passed on to it. This
-    process must have a single thread.
+    The function gets the descriptor that ``overlay.build`` returns, and shares standard output and error with this
+    process; other descriptors are closed, see ``Isolation``. Signals that would interrupt this process are passed on
+    to the function's process. The result comes in a file in memory, whose first byte tells a result from the reason of
+    a failure. This process must have a single thread, as it is forked.
     """
     table, parent = overlay.mounts(), os.getpid()
     sys.stdout.flush()
@@ -303,8 +308,8 @@ def run(function: Callable[[int], bytes], isolation: Isolation) -> Ended:
 def _fork(function: Callable[[], None], answer: int) -> int:
     """Return the number of a forked process that calls ``function`` and exits.
 
-    An exception in it is written to the descriptor ``answer``, as the reason why the isolated run is impossible: none
-    may leave this frame, whose callers are those of the parent.
+    An exception in it is written to the descriptor ``answer``, as the reason why the isolated run is impossible. It is
+    not raised further, because the forked process would then go on with the code of the parent's callers.
     """
     if child := os.fork():
         return child
@@ -338,8 +343,8 @@ def _write_answer(descriptor: int, kind: bytes, text: bytes) -> None:
 def _outside(started: _Started, parent: int) -> None:
     """Run the process between the caller and the new process table: it makes the namespaces and waits.
 
-    It stays outside the table to remove the limit of processes at the end. ``parent`` is the caller's number, with
-    which it ends.
+    It stays outside the table to remove the limit of processes at the end. ``parent``: the process id of the caller,
+    whose death ends this process and the run.
     """
     os.setsid()  # signals of the terminal come through the caller alone
     limit = ProcessLimit()
@@ -356,7 +361,10 @@ def _outside(started: _Started, parent: int) -> None:
 
 
 def _first(started: _Started, limit: ProcessLimit) -> None:
-    """Run the first process of the new process table: build the root, start the function, reap all others."""
+    """Run the first process of the new process table: build the overlay, start the function in a child, reap orphans.
+
+    At the end of this process the kernel kills all others of the table, so that nothing of the run goes on.
+    """
     # The parent has the number 0 here.
     process_tree.end_with(0)
     directory = os.getcwd()
@@ -375,7 +383,8 @@ def _first(started: _Started, limit: ProcessLimit) -> None:
 def _dropped(isolation: Isolation) -> Iterable[int]:
     """Return the capabilities that the function inside must not have: those that reach beyond the overlay.
 
-    Of a user other than root they are all: they come from the user namespace, and the user has none outside.
+    A user other than root loses all: the user has them only by the user namespace, and would have none on the machine.
+    With the machine's network root also loses those to configure it.
     """
     if os.geteuid():
         return range(64)
@@ -383,7 +392,11 @@ def _dropped(isolation: Isolation) -> Iterable[int]:
 
 
 def _inside(started: _Started, layers: int) -> None:
-    """Give up access to everything beyond the overlay, in the process on it, and call the function."""
+    """Give up access to everything beyond the overlay, in the process on it, then call the function.
+
+    Beyond it lead the terminal, open descriptors, core dumps, keys, some system calls and capabilities. The result of
+    the function is written as the answer.
+    """
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     close_all_but({0, 1, 2, layers, started.answer, *started.isolation.open_descriptors()})

@@ -117,6 +117,7 @@ def drop_capabilities(numbers: Iterable[int]) -> None:
         except OSError as error:
             if error.errno != errno.EINVAL:  # a capability unknown to the kernel, which no process has
                 raise
+        # Of three 32-bit words for each half of the numbers: capability 35 is bit 3 of the words from 3 on.
         for index in range(3):
             sets[3 * (number // 32) + index] &= ~(1 << number % 32)
     with suppress(OSError):  # before Linux 4.3 there is no ambient set
@@ -137,8 +138,8 @@ _FORBIDDING: Final = {
 def unshare_as_user(flags: int) -> None:
     """Move this process of a user other than root to new namespaces, in which it may mount: user_namespaces(7).
 
-    It keeps its user and group there and has all capabilities; files of other users have ``unknown_user``. Raise
-    ``OSError`` with the setting that forbids it.
+    There it has all capabilities, but none that counts outside. User and group stay the same; files of all other users
+    seem to belong to ``unknown_user``. Raise ``OSError`` with the setting of the system that forbids it.
     """
     user, group = os.geteuid(), os.getegid()
     try:

@@ -86,9 +86,9 @@ class MountedTree(NamedTuple):
 
 
 def mounts() -> Sequence[MountedTree]:
-    """Return the mounts of the machine, one for each path, in the order to cover them: outer ones first.
+    """Return the mounts of the machine, one for each path, outer ones first: ``build`` covers them in this order.
 
-    Raise ``OSError``.
+    Each needs its own overlay, which must be mounted after that of the directory around it. Raise ``OSError``.
     """
     table = [
         MountedTree(path, kind, sum({_FLAGS.get(word, 0) for word in words})) for path, _, kind, words in trees.mounts()
@@ -117,10 +117,10 @@ def cover_as_root(table: Sequence[MountedTree]) -> None:
 
 
 def cover_as_user(table: Sequence[MountedTree]) -> None:
-    """Mount overlays of directories below ``ROOT``, as another user than root. Raise ``OSError``.
+    """Mount overlays of the machine's directories on the new root, for a user other than root. Raise ``OSError``.
 
-    The kernel hides from this user the content beneath a mount, so no directory that contains a mount can be below an
-    overlay: such a directory is made anew, and its members are covered one by one.
+    The kernel does not let such a user look beneath a mount, so a directory that contains a mount cannot have one
+    overlay. It is created anew on the root instead, and its members are covered one by one.
     """
     # A trial: an overlay of this user marks files by such attributes.
     try:
@@ -156,9 +156,10 @@ def _parents(path: str) -> list[str]:
 def _where_to_cover(path: str) -> str:
     """Return the directory that needs its own overlay, so that the user can write in ``path`` or beneath.
 
-    A user's overlay copies each directory between its root and a change, so all of them must belong to the user. The
-    result is therefore the directory right above the first one of the user: ``/home`` for ``/home/ann/src``. Those
-    above it are divided, see ``cover_as_user``. If the user can write in one of these, it is ``/``, which needs none.
+    A user's overlay copies each directory between its root and a change, so all of these must belong to the user. The
+    result is therefore the directory right above the first one of the user: ``/home`` for ``/home/ann/src``. The
+    directories above the result are created anew by ``cover_as_user``. If the user can write to one of them, the
+    result is ``/``, for no overlay of its own.
     """
     steps = [*_parents(path), path]
     first = next((number for number, step in enumerate(steps) if os.stat(step).st_uid == os.geteuid()), len(steps))
@@ -188,8 +189,8 @@ def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
 def _cover(path: str, on: MountedTree, options: str) -> None:
     """Mount an overlay of ``path``, which is in the mount ``on``, with ``options``; read-only if the mount is.
 
-    Read-only file systems are covered too: otherwise the listener of a socket could be reached. Where an overlay is
-    impossible, as of a file, ``path`` itself is visible there, read-only.
+    Read-only file systems are covered too, because programs inside could otherwise connect to the machine's sockets in
+    them. A file, or a directory of a kind that no overlay can cover, is made visible itself, read-only.
     """
     flags = on.flags | NO_DEVICES | (0 if on.writable else READ_ONLY)
     if os.path.isdir(path):
@@ -227,7 +228,10 @@ def _overlay(path: str, flags: int, options: str) -> None:
 
 
 def _mode(path: str) -> int:
-    """Return the mode for a directory's copy, without permissions that this user lacks for the original."""
+    """Return the mode for a directory's copy, without permissions that this user lacks for the original.
+
+    The copy belongs to the user, so that its own mode alone would allow more than on the machine.
+    """
     mode = stat.S_IMODE(os.stat(path).st_mode)
     for permission, bits in ((os.R_OK, 0o444), (os.W_OK, 0o222), (os.X_OK, 0o111)):
         if not os.access(path, permission):
@@ -405,7 +409,10 @@ _CRONTAB_HEADER: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
 
 
 def read_contents(layers: int, former: Contents | None = None) -> Contents:
-    """Return the upper layers' contents: path → file and digest, read again only if changed since ``former``."""
+    """Return the contents of the upper layers, path → file and digest, to find the changes between two readings.
+
+    ``former``: an earlier reading; digests of files that are unchanged since then are taken from it, to save time.
+    """
     former = former or {}
     contents = {}
     for path, written in read(layers).items():
@@ -436,8 +443,8 @@ def describe_differing(paths: Sequence[str]) -> str:
 def digest(path: str) -> str:
     """Return a digest of a file, to compare runs, or the target of a link; "" where it cannot be read or is too large.
 
-    The digest of a short text is followed by a space and the digest of its sorted words: ``in_any_order`` keeps only
-    that, for files to which more than one resource adds lines.
+    For a short text two digests are returned with a space between: of the content, and of its sorted words. For files
+    to which more than one resource adds lines, ``in_any_order`` returns the second, which any order of lines has.
     """
     try:
         if os.path.islink(path):
@@ -543,7 +550,10 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
 
 
 def _unpack(file: IO[bytes], directory: int) -> None:
-    """Unpack the untrusted archive from inside into the descriptor's directory alone. Raise ``ResourceAPIError``."""
+    """Unpack an archive that was packed on the overlay into the open ``directory``. Raise ``ResourceAPIError``.
+
+    Code of the manifest ran there and could have written the archive, so its members are checked.
+    """
     target = f"/proc/self/fd/{directory}"
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:
@@ -556,7 +566,10 @@ def _unpack(file: IO[bytes], directory: int) -> None:
 
 
 def _checked(archive: tarfile.TarFile, target: str) -> Iterator[tarfile.TarInfo]:
-    """Yield the members of the untrusted archive. Raise ``ResourceAPIError`` for one that ``pack`` never writes."""
+    """Yield the members of the untrusted archive. Raise ``ResourceAPIError`` for one that ``pack`` never writes.
+
+    These are special files, a second member of one name, and names that lead out of the directory ``target``.
+    """
     names, base = set(), os.path.realpath(target)
     for member in archive:
         beneath = os.path.realpath(os.path.join(target, member.name)).startswith(f"{base}/")

@@ -118,7 +118,7 @@ def open_stdin(invocation: Invocation) -> int:
     data = invocation.input
     if data is None:
         return above_standard_streams(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-    # Not a pipe, which nobody would fill while the program runs.
+    # A file in memory: a pipe holds only 64 KiB, and nobody would write the rest while the program runs.
     fd = above_standard_streams(os.memfd_create("input", os.MFD_CLOEXEC))
     with open(fd, "wb", closefd=False) as file:
         file.write(data)
@@ -127,9 +127,10 @@ def open_stdin(invocation: Invocation) -> int:
 
 
 def above_standard_streams(fd: int) -> int:
-    """Return ``fd``, or a duplicate above 2 if it is 0, 1 or 2: the child's own streams would take its place.
+    """Return ``fd``, or a duplicate above 2 if it is 0, 1 or 2, for a descriptor to pass to a child.
 
-    A new descriptor has such a number where this process runs with a standard stream closed.
+    A new descriptor gets such a number if a standard stream of this process is closed. In the child its own standard
+    streams would replace it.
     """
     if fd > _LAST_STANDARD_STREAM:
         return fd
@@ -146,9 +147,10 @@ def handled_signals() -> Sequence[int]:
 
 
 def enter(parent: int, handled: Sequence[int]) -> None:
-    """Prepare the child for exec: it ends with ``parent``, adopts its orphans, and has default signals and umask.
+    """Prepare the child for exec, so that its program depends on no setting of the run and does not outlive it.
 
-    ``handled`` are the parent's ``handled_signals``: resetting only those saves copies of memory pages.
+    It ends with ``parent``, adopts orphans of its program, and gets default signals, umask and limit of core dumps.
+    ``handled``: the parent's ``handled_signals``; to reset only these is faster than to reset all.
     """
     process_tree.end_with(parent)
     process_tree.adopt_orphans()
@@ -170,11 +172,11 @@ def execute(
 ) -> NoReturn:
     """Execute the program in the child, perhaps as another user; never return.
 
-    With ``streams``, its new standard streams, the child first starts a session. The number of an error is written to
-    ``report``. All other descriptors of this process are closed before a change of identity, also the one on which
-    ``sh`` waits for the child. The directory is entered with the user's rights only. With ``go``, the child waits until
-    its parent writes there, and exits if the parent closes it instead. ``parent`` is the process with which it ends,
-    ``handled`` its ``handled_signals``.
+    ``streams``: its new standard streams, for which it starts a session; empty if ``sh`` has set them. ``report``: the
+    descriptor to which the number of an error is written. ``go``: a descriptor from which the child awaits a byte of
+    its parent before it goes on; it exits if the parent closes the pipe. ``parent``: the process with which it ends;
+    ``handled``: the ``handled_signals`` of that. All other descriptors are closed before a change of identity, and the
+    directory is entered after it, so that the user's rights decide.
     """
     try:
         if streams:
@@ -204,10 +206,10 @@ def execute(
 
 
 def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
-    """Fork again, so that a guardian can end the orphans of a program that crashes; return its number in the new child.
+    """Fork again, so that a guardian can end the orphans of a program that crashes.
 
-    The calling process becomes the guardian: it ends with ``parent``, adopts the orphans of the child, stays in its
-    session, and calls ``guard`` with its number.
+    The calling process becomes the guardian and never returns: it ends with ``parent``, adopts the child's orphans, and
+    calls ``guard`` with the child's process id. Only the child returns, with the guardian's process id.
     """
     process_tree.end_with(parent)
     process_tree.adopt_orphans()

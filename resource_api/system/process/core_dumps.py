@@ -17,9 +17,9 @@ _callers: Final[list[tuple[int, int]]] = []
 def forbid(soft: int | None = None) -> None:
     """Forbid core dumps of this process, which would write secrets to the disk; only the first call counts.
 
-    ``soft`` is the limit of the caller, which programs get back (``restore_limit``); None: the present one. A worker
-    is given it, because its run has already forbidden core dumps. The memory becomes unreadable for other users, too. A
-    program that this process executes inherits only the limit.
+    The memory becomes unreadable for other processes of the user, too; a program that this process executes does not
+    inherit that. ``soft``: the caller's limit, which programs get back (``restore_limit``); None: the present limit. A
+    worker gets it from its run, as the run has lowered the present one already.
     """
     if not _callers:
         before, hard = resource.getrlimit(resource.RLIMIT_CORE)
@@ -34,7 +34,10 @@ def callers_limit() -> int | None:
 
 
 def limit(size: int) -> None:
-    """Limit core dumps of this process and the programs that it starts to ``size`` bytes, also after ``forbid``."""
+    """Limit core dumps of this process and the programs that it starts to ``size`` bytes, for an isolated run.
+
+    It also replaces the caller's limit that ``forbid`` has stored, which programs would otherwise get back.
+    """
     resource.setrlimit(resource.RLIMIT_CORE, (size, size))
     if _callers:
         # Programs get this limit back, see ``restore_limit``; while core dumps are not forbidden, they inherit the

@@ -43,10 +43,11 @@ class DescriptorFilter:
     """The filter process and its pipes; the run calls ``learn`` with each secret, ``drain`` before its own lines."""
 
     def __init__(self, mask: Mask, format_line: Callable[[str], str]) -> None:
-        """Start the filter, and make descriptors 1 and 2 its pipe. Raise ``OSError`` if no process can be started.
+        """Start the filter process, and make descriptors 1 and 2 its pipe, so that all output to them is masked.
 
         ``mask`` has the secrets. ``format_line`` returns the text to print for a line: one line without control
-        characters. It is called in the filter process, and must import nothing.
+        characters. It is called in the filter process, and must import nothing. Raise ``OSError`` if no process can be
+        started.
         """
         # Index the secrets now: the forked process must import nothing, as another thread may hold an import lock.
         mask("")
@@ -111,7 +112,8 @@ class DescriptorFilter:
     def _serve(self, output: int, secrets: int) -> NoReturn:
         """Run the filter in the forked process, then end this process.
 
-        It closes all other descriptors: the filter ends with the last writer of its pipe, and must be none itself.
+        The filter ends when all writers have closed its pipe. It therefore closes all descriptors but the reading ends
+        of its pipes and descriptor 2, the real standard error: otherwise it would be a writer itself, and never end.
         """
         try:
             # In the background of the terminal, and in the session of the run: so no subreaper takes it for an orphan.
@@ -153,7 +155,7 @@ class _FilterLoop:
             if self._output in {descriptor for descriptor, _ in poller.poll()}:
                 self._busy[0] = 1
                 chunk = os.read(self._output, _CHUNK)
-                # A secret is sent before it can be written.
+                # After the reading: a secret is sent before it can be printed, so those in the chunk have arrived.
                 self._learn()
                 self._pass_on(self._lines.feed(chunk, _LONGEST_LINE) if chunk else self._lines.rest())
                 self._busy[0] = 0

@@ -173,9 +173,9 @@ _CHECK_SECONDS: Final = 0.5
 def run_shell(terminal: int, greeting: str, stopped: Callable[[], bool]) -> None:
     """Run the user's shell until it ends, on a new terminal that is connected to the descriptor ``terminal``.
 
-    A rehearsal lets the user look around so. A terminal of its own gives the shell job control, also in another
-    session; ``terminal`` is raw meanwhile, so that the shell gets all keys, also Ctrl-C. It is killed when ``stopped``
-    returns True.
+    A rehearsal lets the user examine its results so. The shell needs a terminal of its own, because ``terminal``
+    belongs to another session, in which it would have no job control. ``terminal`` is raw meanwhile, so that the shell
+    gets all keys, also Ctrl-C. The shell is killed when ``stopped`` returns True.
     """
     before = termios.tcgetattr(terminal)
     child, inner = pty.fork()
@@ -206,8 +206,8 @@ def _become_shell() -> NoReturn:
 def _pass_on(terminal: int, inner: int, stopped: Callable[[], bool]) -> None:
     """Copy between ``terminal`` and the shell's terminal ``inner`` in both directions, until the end of input.
 
-    The size of ``terminal`` is passed on too: its change sends no signal to another session. Raise ``OSError`` where
-    one of them is closed.
+    The size of ``terminal`` is compared in each round and passed on, because the signal of its change (SIGWINCH) is not
+    sent to this session. Raise ``OSError`` when one of the two is closed.
     """
     size = os.terminal_size((0, 0))
     while not stopped():

@@ -83,7 +83,8 @@ class Process(AbstractContextManager["Process"]):
     def __init__(self, invocation: Invocation) -> None:
         """Start the program in its own session. Raise ``OSError`` if no child can be started.
 
-        An interrupt that comes meanwhile is raised when the program is registered and ended: see ``interrupt``.
+        An interrupt that comes during the start is deferred until the program is registered: then the program is ended
+        and the interrupt raised, see ``interrupt``.
         """
         self.exit_code: int | None = None
         self.failure: OSError | None = None
@@ -107,10 +108,10 @@ class Process(AbstractContextManager["Process"]):
                 raise error
 
     def _begin(self, invocation: Invocation) -> None:
-        """Start the program with pipes for its output, and register it; after an exception kill it and close all.
+        """Start the program with pipes for its output, and register it; after an exception kill it and close all pipes.
 
-        The lock hides the child from ``_scan`` until it is registered: another program that is being ended would take
-        it for an orphan of its own. The third pipe is for the error of its start.
+        The lock is held until the program is registered: a thread that ends another program would otherwise see an
+        unknown child, and kill it as an orphan of that program. The third pipe reports an error of the start.
         """
         start, child, ends = self._starter(invocation), None, list[int]()
         try:
@@ -177,6 +178,7 @@ class Process(AbstractContextManager["Process"]):
                 else:
                     poller.unregister(fd)
                     del streams[fd]
+            # A busy descendant may fill the pipes again and again: after the time, the program's own output is enough.
             if ended and (not ready or (remaining < 0 and time.monotonic() > until)):
                 return
 
@@ -209,10 +211,11 @@ class Process(AbstractContextManager["Process"]):
                 self._reap()
 
     def _scan(self, before: int) -> process_tree.Scan:
-        """Return the process table, and the children of this process that belong to other running programs.
+        """Return the process table, and the process ids of the other running programs, to find this one's orphans.
 
-        The latter is None if another program has ended since ``before`` (the count ``_ended`` then): its daemons, which
-        must survive, would count as orphans of this one.
+        A child of this process that is none of them is an orphan of this program. But if another program has ended
+        since ``before`` (the value of ``_ended`` then), it may be a daemon of that program, which must survive: return
+        None instead of the ids.
         """
         with _LOCK:
             rows = process_tree.table()
@@ -230,9 +233,9 @@ class Process(AbstractContextManager["Process"]):
         self.exit_code = self._child.wait()
 
     def _close_after_end(self) -> None:
-        """Unregister an ended program, keep the error of its start, if any, and close its pipes.
+        """Unregister an ended program, store the error of its start, if any, and close its pipes.
 
-        It is counted in ``_ended``: see ``_scan``.
+        ``_ended`` counts it, so that a concurrent ``_scan`` notices that its daemons may be unknown children now.
         """
         global _ended  # noqa: PLW0603 - one registry per process, as children are
         with _LOCK:
@@ -307,10 +310,10 @@ def _readable(fd: int, milliseconds: int) -> bool:
 def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], object]:
     """Return a function that starts a program with descriptors for its stdout, its stderr, and the child's report.
 
-    ``reading``: the program only reads, and is started without ``sh``, whose import takes time. The function returns an
-    object with ``pid`` and ``wait()``, and raises ``OSError`` if no child can be started. A child that cannot execute
-    the program reports the error's number: the program's user may delay the start, and this process must not wait
-    without a limit. Call this before creating the descriptors: the import of ``sh`` may open some.
+    ``reading``: the program only reads, and is started without the library ``sh``, whose import takes time. The
+    function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` if no child can be started. It does
+    not wait until the program is executed, which the program's user may delay; a child that cannot execute it reports
+    the number of the error. Call this before creating the descriptors, as the import of ``sh`` may open some.
     """
     start = _start_reading if reading else partial(_spawn, _sh())
     return lambda *arguments: _in_lasting_thread(partial(start, *arguments))
@@ -372,10 +375,11 @@ def _in_lasting_thread(start: Callable[[], object]) -> object:
 
 @cache
 def _lasting_thread(_pid: int) -> SimpleQueue[object]:
-    """Return the queue of the thread that starts programs in this process: the kernel kills them when it ends.
+    """Return the queue of tasks for the thread that starts programs, and at first start this thread.
 
-    There is one for each process, by the number ``_pid``: a forked child does not have the thread of its parent.
-    It is a daemon: a ``ThreadPoolExecutor`` ends with the main thread, but an embedding program may go on.
+    It must last, because the kernel kills the programs when it ends. There is one for each process id ``_pid``, as a
+    forked child does not have the thread of its parent. It is a daemon thread: one of a ``ThreadPoolExecutor`` ends
+    with the main thread, although an embedding program may go on.
     """
     tasks: SimpleQueue[object] = SimpleQueue()
     threading.Thread(target=_start_programs, args=(tasks,), daemon=True, name="programs").start()
@@ -396,7 +400,10 @@ def _start_programs(tasks: SimpleQueue[Any]) -> None:
 
 @cache
 def _sh() -> object:
-    """Import the library ``sh`` and return it, without its side effects: it replaces ``glob.glob``, and logs."""
+    """Import the library ``sh`` and return it, without its effects on an embedding program.
+
+    At its import it replaces ``glob.glob``, which is restored, and it logs each program, which is switched off.
+    """
     import logging
 
     original, first = glob.glob, "sh" not in sys.modules
@@ -421,7 +428,10 @@ def _open_standard_streams() -> None:
 
 
 def _check_descriptors() -> None:
-    """Raise ``OSError`` unless enough descriptors are free for a start by ``sh``, which leaks some if it fails."""
+    """Raise ``OSError`` unless enough descriptors are free for a start by ``sh``: a start that fails leaks some.
+
+    As many as a start needs are opened, and closed again.
+    """
     probes: list[int] = []
     try:
         # Not a list of its own: after a failure, ``probes`` holds those that were opened.
@@ -432,9 +442,11 @@ def _check_descriptors() -> None:
 
 
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> object:
-    """Start a program, whose child waits until ``sh`` returns; if ``sh`` fails, the child exits without running it.
+    """Start a program by the library ``sh``. Raise ``OSError``.
 
-    A failed fork, at the limit of processes, leaks the descriptors that ``sh`` has opened before. Raise ``OSError``.
+    The child waits for a byte in the pipe ``go``, which is written after ``sh`` has returned: if ``sh`` fails after the
+    fork, the child exits without executing the program, which nobody would know. A failed fork, at the limit of
+    processes, leaks the descriptors that ``sh`` has opened before.
     """
     _check_descriptors()
     prepare()

@@ -76,11 +76,11 @@ def adopt_orphans() -> None:
 
 
 def end_with(parent: int, number: int = signal.SIGKILL) -> None:
-    """Make the kernel send the calling process a signal when the thread that forked it ends: it must not outlive a run.
+    """Make the kernel send the calling process a signal when its parent thread ends, as it must not outlive a run.
 
-    ``parent`` is the process of that thread: if it has ended already, the signal is sent at once. The setting survives
-    exec, except for programs that are set-user-ID, set-group-ID or have capabilities; children do not inherit it. Call
-    ``prepare`` before the fork.
+    ``parent``: the process id of the parent; if that has ended before this call, the signal is sent at once. The
+    setting survives exec, except of programs that are set-user-ID, set-group-ID or have capabilities; children do not
+    inherit it. Call ``prepare`` before the fork.
     """
     c_library.prctl(_SET_DEATH_SIGNAL, number)
     if os.getppid() != parent:
@@ -146,8 +146,8 @@ class Tree:
     def alive(self) -> list[ProcessRow]:
         """Add new descendants to the tree, reap those that this process has adopted, and return the running ones.
 
-        One member may lead to further ones, so the table is searched until none joins. The program itself is reaped by
-        ``Process``, which needs its exit code.
+        A new member may have children or a session by which further processes join, so the table is searched again
+        until none joins. The program itself is not reaped here but by ``Process``, which needs its exit code.
         """
         rows, strangers = self._scan()
         while joined := [process for process in rows.values() if self._joins(process, rows, strangers)]:
@@ -163,8 +163,9 @@ class Tree:
     def _joins(self, process: ProcessRow, rows: Mapping[int, ProcessRow], strangers: set[int] | None) -> bool:
         """Return whether a process of the table ``rows`` that is no member yet belongs to the tree.
 
-        By descent from a member; by adoption, as an orphan that became a child of this process and is none of
-        ``strangers``, its other children; or by the session of a member, as a child of a member that has ended since.
+        It does if its parent is a member; if it is an orphan that this process has adopted; or if it is in the session
+        of a member, as its parent was a member and has ended. An adopted orphan is a new child of this process that is
+        not among ``strangers``, the other programs; if these are None, orphans cannot be told apart, and do not join.
         """
         # A process in the session of this one is none of the tree: the program has begun a session of its own.
         if self._starts.get(process.pid) == process.start or process.session == os.getsid(0):
@@ -176,7 +177,11 @@ class Tree:
         return is_child or is_adopted or process.session in self._sessions
 
     def terminate(self) -> None:
-        """Send SIGTERM to all members while they are stopped: none then reacts to another's end before its signal."""
+        """Send SIGTERM to all members, so that each can end in order.
+
+        They are stopped by SIGSTOP meanwhile, so that none reacts to the end of another, as by starting it again,
+        before it has its own signal.
+        """
         members = self._freeze()
         for number in (signal.SIGTERM, signal.SIGCONT):
             for member in members:

@@ -29,9 +29,10 @@ SECURE_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 @cache
 def locate(name: str, user: int = 0) -> str:
-    """Return the path of a program that only root, the caller and ``user`` can change; cached for the process.
+    """Return the path of a program that only root, the caller and ``user``, as whom it runs, can change.
 
-    ``name`` is a full path, or a bare name on ``SECURE_PATH``; ``user`` is the one that it runs as. Raise
+    Any other user could have the program do anything with the caller's rights. ``name``: a full path, or a bare name,
+    which is looked up on ``SECURE_PATH``. The answer is cached for the process, as programs are called often. Raise
     ``CommandError`` for a program that is missing, not executable, or that another user could change.
     """
     if "/" in name and not name.startswith("/"):
@@ -52,8 +53,8 @@ def locate(name: str, user: int = 0) -> str:
 def check_code(name: str, trees: Iterable[str], directories: Iterable[str], trusted: Iterable[str]) -> None:
     """Raise ``CommandError`` if other users can change code that a program executes besides itself.
 
-    No other user may change the files and ``trees``, nor add a file to one of the ``directories``; an example is the
-    script of an interpreter. Files beneath the ``trusted`` directories are not checked.
+    ``trees``: files and directories that it executes or loads, such as the script of an interpreter. ``directories``:
+    those in which it looks for code, where no other user may add a file. ``trusted``: directories that are not checked.
     """
     trust = CodeTrust(trusted)
     checks: list[tuple[str, Callable[[str], str]]] = [(path, trust.check_directory) for path in directories]
