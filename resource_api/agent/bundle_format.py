@@ -60,7 +60,10 @@ class Bundle(NamedTuple):
 
     @property
     def raw(self) -> bytes:
-        """The bytes to sign and to compare: the index, then the files by name, so that equal contents are equal."""
+        """The bytes to sign and to compare: an archive of the index, then of the files in the order of their names.
+
+        The order, and an archive without times, make bundles with equal contents have equal bytes.
+        """
         index = {
             "format": _FORMAT,
             "name": self.name,
@@ -159,8 +162,8 @@ def _members(raw: bytes) -> Iterator[tuple[str, BundleFile]]:
 def _described(index: Any, content: Mapping[str, BundleFile]) -> Bundle:
     """Return the bundle of ``content`` (path → file), after a check against ``index``, the JSON of ``bundle.json``.
 
-    Name, generation and modules are only in the index. Raise ``Untrusted`` if its files are not exactly those of
-    ``content``, by path and digest, and ``ValueError`` for an invalid index.
+    Name, generation and modules of the bundle are those of the index. Raise ``Untrusted`` unless the files that the
+    index lists are exactly those of ``content``, by path and digest, and ``ValueError`` for an invalid index.
     """
     if violations := find_violations("bundle-index", index):
         raise ValueError(str(violations[0]))
@@ -190,9 +193,10 @@ def _archive(members: Iterable[tuple[str, BundleFile]]) -> bytes:
 
 
 def _files(top: str, left_out: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name beneath ``top``, and the path, of each file outside of the directories ``IGNORED``.
+    """Yield the name beneath ``top``, and the path, of each file in it that belongs into a bundle.
 
-    Raise ``UsageError`` for a link or special file: it could lead out of the bundle. ``left_out``: real paths to skip.
+    Directories of version control and of compiled Python (``IGNORED``) do not, nor do files whose real path is in
+    ``left_out``. Raise ``UsageError`` for a link or special file, which could lead out of the bundle.
     """
     todo = [""]
     while todo:

@@ -86,18 +86,22 @@ def schedule(machine: str, subject: str, period: float, splay: float | None = No
 
 
 def slot_after(times: AgentSchedule, wall: float) -> float:
-    """Return the first time of a run after ``wall``, never ``wall`` itself by rounding, which would repeat a run."""
+    """Return the first time of a run after ``wall``.
+
+    Where rounding makes this ``wall`` itself, it is the next one, as the run would otherwise be repeated.
+    """
     number = math.floor((wall - times.offset) / times.period) + 1
     slot = times.offset + number * times.period
     return slot if slot > wall else slot + times.period
 
 
 def next_run(times: AgentSchedule, moment: Moment, ended: float | None, catch_up: float | None = None) -> Wait:
-    """Return the seconds until the next run, 0 if it is due, with the time of a catch-up run if one was missed.
+    """Return the seconds until the next run, 0 if it is due; after a missed run also the time of its replacement.
 
-    A run is missed while the machine is off or suspended. ``ended``: the end of the last run by the boot clock, None if
-    unknown. ``catch_up``: the time in the previous result, so that a later call does not postpone it; None after a run.
-    Times that pass during a run are not missed: the run delays the next one.
+    A run is missed if the machine was off or suspended at its time. It is replaced after a delay, which differs between
+    machines, so that not all begin at once. ``ended``: the end of the last run by the boot clock, None if unknown.
+    ``catch_up``: the time of a replacement from the previous result, which later calls must not postpone; None after a
+    run. Times that pass during a run are not missed: the schedule goes on after its end.
     """
     if catch_up is None:
         if ended is not None:
@@ -315,8 +319,8 @@ def failed_document(error: object) -> dict[str, Any]:
 def _outcome_fields(document: Mapping[str, Any], directory: str | None) -> dict[str, object]:
     """Return the fields of ``agent status`` from a run's JSON document: its id, counts, drift and first failure.
 
-    ``directory``: the source's, None without a version. Problems are shown with paths beneath it: it is a copy in the
-    agent's own directory, which is of no use to the reader.
+    ``directory``: that of the version's files, None without a version. Problems are shown with paths relative to it,
+    because it is a copy in the agent's own directory, whose path is of no use to the reader.
     """
     steps = document.get("steps") or ()
     failed = [f"{step['reference']}: {step['error']}" for step in steps if step["status"] == "failed"]

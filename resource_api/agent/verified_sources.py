@@ -202,7 +202,8 @@ def _trust(error: Exception | None) -> str:
 def _update(source: Source, versions: Versions, directory: str, signers: str) -> None:
     """Verify the current version of a git source or bundle and accept it as the newest.
 
-    A damaged local copy, of which every fetch fails, is renewed. Raise ``Untrusted``, ``ResourceError``, ``OSError``.
+    A damaged local copy of a repository, into which every fetch would fail, is removed and fetched anew. Raise
+    ``Untrusted``, ``ResourceError``, ``OSError``.
     """
     if source.kind == "git":
         path = f"{directory}/git/{sha256(source.key.encode()).hexdigest()[:16]}"
@@ -290,7 +291,8 @@ class Versions:
     def link(self, version: Version) -> str:
         """Make and return a symbolic link to a version's files, with the same path for all versions of the source.
 
-        State and the no-change cache identify a manifest by its path. Raise ``OSError``.
+        State and the no-change cache identify a manifest by its path, and would take each version for another manifest.
+        Raise ``OSError``.
         """
         target, new = f"../versions/{version.id}", f"{self._link}.new"
         if not os.path.lexists(self._link) or os.readlink(self._link) != target:

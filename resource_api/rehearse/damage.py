@@ -167,7 +167,7 @@ class Compared:
         to which more than one resource contributes.
         """
         self._shared = shared
-        #: Paths with other contents after each creation, and those that only one of the two has.
+        #: Paths that differ between the two creations; among them those that only one of the two has made.
         self._unsteady = differing_paths(first, second)
         self._in_one_only = first.keys() ^ second.keys()
 
@@ -336,7 +336,8 @@ def other_values(datatype: DataType, value: object, candidates: Iterable[object]
 def _near(value: object) -> Iterator[Any]:
     """Yield values that differ from ``value`` in a small part, which a machine is likely to accept as well.
 
-    Another number, letter, last member or member of a mapping, or one member less; for an empty list, a common member.
+    These are a neighbouring number, a text with another last letter, and a list or mapping with one member changed or
+    removed; an empty list gets a member.
     """
     match value:
         case bool():

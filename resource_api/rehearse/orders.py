@@ -206,9 +206,10 @@ class Search:
 
     @cached_property
     def _unsteady(self) -> Tried:
-        """The failures and differing paths of a second try of the file's order, which no other order has caused.
+        """The failures and differing paths of a second try of the file's order.
 
-        ``contents`` has the paths as keys only.
+        Their cause cannot be the order, so they are not compared between orders. ``contents`` has the paths as keys
+        only.
         """
         again = self._attempt(range(self._relationships.count))
         failed = {name: f"fails when applied anew: {error}" for name, error in again.failed.items()}
@@ -324,8 +325,8 @@ def _comparable_result(document: Mapping[str, Any], shared: Collection[str]) -> 
 def shared_paths(catalog_entries: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
     """Return the paths of files to which resources contribute lines, whose order is therefore not compared.
 
-    A file is not shared in this sense if a resource of that name declares its whole content, or if an imperative
-    resource writes it, as a program may depend on the order. ``writers``: path → the references of its writers.
+    A file is not among them if the name of one of its writers is its path, as this resource declares the whole file, or
+    if a writer is imperative, as its program may write anything. ``writers``: path → the references of its writers.
     """
     entries = {str(entry.reference): entry for entry in catalog_entries}
     imperative = {name for name, entry in entries.items() if "imperative" in entry.definition.features}

@@ -425,9 +425,9 @@ def _remnants(
 def _packages_last(all_effects: Sequence[Effect]) -> list[Effect]:
     """Return effects ordered for output: the many of resources that installed packages last, not to hide the others.
 
-    ``folded`` makes one line of the files of a package, such as ``12 files of nginx``. Where the files have one common
-    directory, a line with the directory is clearer: the package of these effects is removed, so that ``folded`` groups
-    them by directory.
+    ``folded`` makes one line of the files of a package, such as ``12 files of nginx``. Where one line with their common
+    directory is possible, it is clearer: the package of these effects is removed, so that ``folded`` groups them by
+    directory.
     """
     installing = {reference for effect in all_effects if effect.package for reference in effect.references}
     by_package: dict[str, list[Effect]] = {}

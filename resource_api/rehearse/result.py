@@ -166,8 +166,8 @@ def _section(title: str, texts: Iterable[str], width: int | None) -> Iterator[st
 def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
     """Yield the lines of a verdict: question (in ``widest`` columns) and mark, then its findings or its text.
 
-    These stand beside the mark. They begin on the next line, less indented, after a question wider than the column,
-    or where the terminal leaves fewer than ``_LEAST_ROOM`` columns beside it.
+    These stand beside the mark. They begin on the next line, less indented, after a question wider than the column, or
+    if they do not fit into fewer than ``_LEAST_ROOM`` columns that the terminal leaves beside it.
     """
     question = escape(verdict.question)
     head = f"{_GAP}{question:{widest}}{_GAP}{verdict_mark(verdict.text, ok=verdict.ok):2}"

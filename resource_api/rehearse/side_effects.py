@@ -99,7 +99,8 @@ class EffectRecorder:
 def packages(calls: Sequence[RecordedCall]) -> Mapping[str, str]:
     """Return path → package for the files of packages that calls installed or upgraded, to count effects by package.
 
-    The lists of files that dpkg wrote in these calls have them.
+    The files of a package are those in its list, which dpkg writes when it installs the package: the changed lists show
+    the packages.
     """
     owners: dict[str, str] = {}
     for path in sorted({change.path for call in calls for change in call.changes}):
@@ -241,7 +242,8 @@ def lines(all_effects: Sequence[Effect]) -> Iterator[str]:
 def folded(all_effects: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
     """Yield the effects of each call in groups, so that many files need few lines.
 
-    Of a group: the first effect of its call, the verb ("" for the files of a package), and a path or a count of files.
+    A group is yielded as the first effect of its call, which stands for the call, the verb ("" for the files of a
+    package), and a text: a path, or a count of files.
     """
     by_call: dict[tuple[str, ...], list[Effect]] = {}
     for effect in all_effects:

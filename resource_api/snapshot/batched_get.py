@@ -450,9 +450,9 @@ class RowChecker:
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
         """Return the rows of a call of ``get`` by name, and name → problem; ``names`` were requested (None: all).
 
-        A row whose name is not canonical (``"80"`` for 80) would make the requested resource look absent. The requested
-        name gets a problem instead, or, unless ``strict`` is ``error``, the row gets the requested name. Raise
-        ``ProviderError`` for a row without a name.
+        A row that has the requested name in another form (``"80"`` for 80) would make the resource look absent. The
+        requested name gets a problem instead, or, unless ``strict`` is ``error``, the row gets the requested name.
+        Raise ``ProviderError`` for a row without a name.
         """
         definition = functions.definition
         if names is not None and _in_order(definition, names, rows):  # nearly always, so no row has a problem

@@ -122,8 +122,8 @@ class _SnapshotQueries:
     def observation(self, entry: Entry, /) -> Observation:
         """Return the observation of an entry, for the planner.
 
-        A failure of this resource alone begins with its path if the title lacks it, so that the user knows the file. A
-        failure of the whole instance does not, as it concerns no path.
+        A failure of this resource alone begins with its path if the title lacks it, so that the user knows which one it
+        is. A failure of the whole instance does not, as it concerns no single path.
         """
         instance = entry.definition.instance
         if instance in self._unread:
@@ -219,10 +219,10 @@ _LONGEST: Final = 5.0
 def read_until_settled(
     snapshot: Snapshot, definition: TypeDefinition, unsettled: Callable[[], Sequence[Name]], seconds: float
 ) -> None:
-    """Read names, whose changes the system may show late, again with growing pauses, until all show or time is over.
+    """Read names again, with growing pauses, until their rows show the last change, or for ``seconds`` at most.
 
-    ``unsettled`` returns the names whose change the last read did not show. ``seconds``: the longest wait, which an
-    interrupt of the run ends.
+    Some systems show a change late, and an old row would look like a failed change. ``unsettled`` returns the names
+    whose rows do not show their change yet. An interrupt of the run ends the wait.
     """
     run = snapshot.providers.run
     deadline, pause = time.monotonic() + seconds, _FIRST

@@ -211,12 +211,15 @@ class Log:
         return {**bound_fields.get(), **event}
 
     def mask_secrets(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Make the further fields of an event plain data, and mask secrets in all of it; a processor of structlog."""
+        """Return an event with masked secrets, and with its further fields as plain data; a processor of structlog.
+
+        Later processors, such as the renderer of JSON, and the output then get no secret.
+        """
         if not self.terse:
             data = {key: plain(value) for key, value in event.items() if key not in _NO_FIELDS}
             event.update(_masked_data(data, self.mask) if self.mask else data)
-        # Both are searched together, because secrets are rare: ``mask`` returns the same object if none is in it.
-        # ``longest`` is 0 without any secrets.
+        # Subject and text are searched in one call, because secrets are rare: ``mask`` returns the same object if the
+        # text contains none. ``longest`` is 0 without any secrets.
         if self.mask.longest and (both := f"{event['subject']}\n{event['event']}") is not self.mask(both):
             event["subject"], event["event"] = self.mask(event["subject"]), self.mask(event["event"])
         return event
@@ -286,7 +289,10 @@ def _name(resource_type: str) -> str:
 
 
 def _to_program(_logger: object, method: str, event: EventDict) -> object:
-    """Give an event to the logger of the embedding program, as last processor; return an empty one, shown nowhere."""
+    """Give an event to the logger of the embedding program; the last processor of structlog.
+
+    Return an empty event, which our own logger, without an output, shows nowhere.
+    """
     import logging
 
     from structlog.contextvars import merge_contextvars

@@ -98,7 +98,10 @@ def _timeout() -> float:
 
 
 def _resource() -> Resource:
-    """Return the description of the sender in a trace: this program, this host, and OpenTelemetry's variables."""
+    """Return the description of the sender in a trace: this program, this host, and OpenTelemetry's variables.
+
+    The service is called ``resource-api`` unless one of the variables names it.
+    """
     has_name = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     attributes = {"service.version": __version__, "host.name": os.uname().nodename}
     return Resource(attributes).merge(Resource.create({} if has_name else {"service.name": "resource-api"}))

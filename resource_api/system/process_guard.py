@@ -271,10 +271,10 @@ _GRACE: Final = 4.0
 def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]:
     """Return a context that raises ``ResourceError`` inside, four seconds after ``deadline`` of ``time.monotonic``.
 
-    It ends provider code that runs without end; the message names the ``declared`` limit in seconds. The four seconds
-    are for programs and workers, which have the same limit themselves and fail with a better message. In the main
-    thread an alarm also ends a long call of C code, such as a regular expression, unless the embedding program uses the
-    alarm itself. In other threads only Python code can be ended.
+    It ends provider code that runs without end; the message names the ``declared`` limit in seconds. Programs and
+    workers have limits of their own, which end within the four seconds with a better message. In the main thread an
+    alarm also ends a long call of C code, such as a regular expression, unless the embedding program uses the alarm
+    itself. In other threads only Python code can be ended.
     """
     seconds, message = max(0.0, deadline - time.monotonic()), f"timed out after {declared:g} s"
     is_main = threading.current_thread() is threading.main_thread()

@@ -126,10 +126,10 @@ class BackupStore(AbstractContextManager["BackupStore"]):
                 return
 
     def _keep(self, parent: int, name: str, path: str, depth: int) -> None:
-        """Back up a file, or all files beneath a directory, but no links. Raise ``ResourceError`` for deeper trees.
+        """Back up a file, or all files beneath a directory, but no links.
 
-        ``name`` is in the open directory ``parent``, ``path`` its whole path, for the index; ``depth`` counts the
-        directories above it, each of which is held open.
+        ``name`` is in the open directory ``parent``; ``path``: its whole path, for the index; ``depth``: the number of
+        directories above it in the tree. As each of these is held open, raise ``ResourceError`` for a deep tree.
         """
         kind = stat.S_IFMT(os.lstat(name, dir_fd=parent).st_mode)
         if kind == stat.S_IFREG:

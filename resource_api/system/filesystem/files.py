@@ -639,8 +639,8 @@ class Batch(AbstractContextManager["Batch"]):
 def _check_not_planted(status: os.stat_result, should: Permissions, path: str) -> None:
     """Raise ``PermissionError`` if other users may have put another file at ``path`` to get permissions for it.
 
-    In a directory that they can write to, they can give the name to a file of root that they cannot read. ``status``:
-    that of the file there; ``should``: its new permissions.
+    In a directory that they can write to, they can link or move a file of root there, to read or change it with the new
+    permissions. ``status``: that of the file at ``path``; ``should``: its new permissions.
     """
     reason = ""
     if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:

@@ -125,9 +125,9 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
 
 
 def checked_content(content: Content, check: Callable[[str], object] | None) -> bytes:
-    """Return a content as bytes after calling ``check`` with the path of a copy, which may refuse it by raising.
+    """Return a content as bytes, after ``check`` has had the chance to refuse it by raising; None: without a check.
 
-    The copy is in memory, because no file can be created beside the old one. Without a ``check`` (None) there is none.
+    ``check`` is called with the path of a copy, which is in memory, because no file can be created beside the old one.
     """
     whole = content if isinstance(content, bytes) else b"".join(content)
     if check is not None:

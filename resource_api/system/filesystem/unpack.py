@@ -341,14 +341,17 @@ def _mounted(directories: Directories, path: str) -> set[str]:
 
 
 def _write_member(batch: files.Batch, path: str, member: Member, record: UnpackRecord) -> None:
-    """Create or update one member on disk, unless it is as in ``record``, that of the new archive."""
+    """Create or update one member on disk, unless it has the content and permissions of ``record``, the new archive's.
+
+    A file is replaced even if only its permissions differ; a directory gets new permissions.
+    """
     state, target = record.members[member.name], _member_path(path, member.name)
     if _as_unpacked(batch.directories, path, member.name, record):
         return
     if state.kind == "link":
         batch.make_link(target, state.content, uid=record.uid, gid=record.gid)
     elif state.kind == "file":
-        # Also for other permissions: another user may hold the present file open, or have put it.
+        # Also for permissions alone: another user may have the present file open for writing, or have put it there.
         batch.replace(target, member.parts, mode=state.mode, uid=record.uid, gid=record.gid)
     elif (status := _stat(batch.directories, path, member.name)) is None:
         batch.make_directory(target, mode=state.mode, uid=record.uid, gid=record.gid)

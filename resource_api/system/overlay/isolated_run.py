@@ -176,8 +176,8 @@ class Signals(NamedTuple):
 def signals_blocked() -> Iterator[Signals]:
     """Block the signals that ``wait`` accepts, in the ``with`` block and in children; yield the former handlers.
 
-    A signal that comes before the wait begins is so held until then. The children restore the handlers before they run
-    other code.
+    So a signal that comes before ``wait`` stays pending until then, and is not lost. The children restore the handlers
+    before they run other code.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED_SIGNALS, signal.SIGCHLD, PARENT_DIED})
     before = Signals({number: signal.getsignal(number) for number in (*_PASSED_SIGNALS, signal.SIGCHLD)}, mask)
@@ -334,7 +334,10 @@ def _write_failure(answer: int, text: str) -> None:
 
 
 def _write_answer(descriptor: int, kind: bytes, text: bytes) -> None:
-    """Write an answer; its first byte, which is written last, makes it valid."""
+    """Write an answer: its kind as the first byte, then a text.
+
+    The first byte is written last, so that an answer cut short by a kill has no kind.
+    """
     os.lseek(descriptor, 1, os.SEEK_SET)
     write_all(descriptor, text)
     os.pwrite(descriptor, kind, 0)

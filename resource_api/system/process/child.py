@@ -220,10 +220,11 @@ def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
 
 
 def _assume(identity: Identity) -> None:
-    """Make this process, a forked child without descriptors of its parent, that user permanently. Raise ``OSError``.
+    """Change the user, groups and keyring of this process, a forked child, to those of ``identity``, permanently.
 
     Until exec it contains its parent's memory, with secrets, so the user must not be able to trace it: ``dumpable``
-    forbids that, and is set twice because a change of identity may reset it to the system's default (prctl(2)).
+    forbids that, and is set twice because a change of identity may reset it to the system's default (prctl(2)). Raise
+    ``OSError``.
     """
     c_library.prctl(c_library.SET_DUMPABLE)
     join_new_session_keyring()

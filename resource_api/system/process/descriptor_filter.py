@@ -135,7 +135,7 @@ class _FilterLoop:
         output was read and is not passed on.
         """
         output, secrets = descriptors
-        mask.on_secret = None  # in the run, it sends each new secret here
+        mask.on_secret = None  # inherited by the fork: in the run it sends each new secret to this process
         self._format_line = format_line
         self._mask = mask
         self._busy = busy

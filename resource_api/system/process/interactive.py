@@ -52,9 +52,9 @@ def page(text: str, command: str, stdout: int) -> bool:
 def edit(path: str, command: str, stdout: int) -> int:
     """Edit a file with the editor ``command``, wait for its end, and return its exit code.
 
-    Temporary files of the editor are in the directory of the file, in memory where that is for a secret. ``stdout`` is
-    the descriptor of the terminal. Raise ``OSError`` if it cannot be started, ``ValueError`` for a command with an
-    unclosed quote.
+    The editor creates its temporary files in the directory of the file: for a file with secrets this is in memory, so
+    that none of them reaches the disk. ``stdout``: the descriptor of the terminal. Raise ``OSError`` if the editor
+    cannot be started, ``ValueError`` for a command with an unclosed quote.
     """
     environment = {**os.environ, "TMPDIR": os.path.dirname(path)}
     editor = subprocess.Popen([*shlex.split(command), path], stdout=stdout, env=environment)  # noqa: S603 - the user's own choice

@@ -195,7 +195,7 @@ class Process(AbstractContextManager["Process"]):
             with _LOCK:
                 if self not in _running or self.has_ended() or self._row is None:
                     return
-                # ``_scan`` compares: orphans of a program that has ended since then cannot be told from ours.
+                # For ``_scan``: orphans of a program that has ended since then cannot be told from this one's.
                 before = _ended
                 tree = process_tree.Tree(self._row, lambda: self._scan(before))
             self.stopped = True
@@ -416,9 +416,10 @@ def _sh() -> object:
 
 
 def _open_standard_streams() -> None:
-    """Open standard descriptors that the caller has closed: pipes of ``sh`` would get their numbers.
+    """Open the standard descriptors that the caller of this process has closed, as pipes of ``sh`` would get them.
 
-    Call this right before ``sh`` opens its pipes: a file that another thread opens meanwhile would hide a closed one.
+    Call this right before ``sh`` opens its pipes: earlier, a file of another thread may have the number of a closed
+    stream, which is free again when that file is closed.
     """
     for fd in range(3):
         try:
@@ -444,8 +445,8 @@ def _check_descriptors() -> None:
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> object:
     """Start a program by the library ``sh``. Raise ``OSError``.
 
-    The child waits for a byte in the pipe ``go``, which is written after ``sh`` has returned: if ``sh`` fails after the
-    fork, the child exits without executing the program, which nobody would know. A failed fork, at the limit of
+    The child waits for a byte in the pipe ``go``, which is written after ``sh`` has returned. If ``sh`` fails after the
+    fork, the child exits instead of executing a program that nobody would wait for. A failed fork, at the limit of
     processes, leaks the descriptors that ``sh`` has opened before.
     """
     _check_descriptors()
