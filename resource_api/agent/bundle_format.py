@@ -98,9 +98,10 @@ def collect(directory: str, module_path: Sequence[str] = (), left_out: Collectio
 
 
 def _named_files(directory: str, modules: Mapping[str, str], left_out: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name in the bundle and the path of each file to pack, first those of the manifest's ``directory``.
+    """Yield the name in the bundle and the path of each file to pack, first of the manifest's ``directory``.
 
-    ``modules``: name of a directory in the bundle → path of the module directory whose files are packed there.
+    ``modules``: name of a directory in the bundle → path of the module directory whose files are packed there. Raise
+    ``UsageError`` for a file beside the manifest whose name is that of the index or of a packed module.
     """
     for name, path in _files(directory, left_out):
         if name == INDEX or name.startswith(f"{MODULES}/"):
@@ -112,7 +113,10 @@ def _named_files(directory: str, modules: Mapping[str, str], left_out: Collectio
 
 
 def read_signed(path: str) -> tuple[bytes, bytes]:
-    """Return the content of a bundle's file and its signature. Raise ``Untrusted`` without a signature, ``OSError``."""
+    """Return the content of a bundle's file, and its signature from the file beside it, which must be verified first.
+
+    Raise ``Untrusted`` without a signature, and ``OSError``.
+    """
     raw = reading.read(path, LARGEST_FILE)
     try:
         return raw, reading.read(path + SIGNATURE_SUFFIX, LARGEST_SIGNATURE)

@@ -104,7 +104,10 @@ def _directories(settings: Settings, state: str) -> str:
 
 
 def _calendar(period: int) -> str:
-    """Return the calendar event (systemd.time(7)) of a period. Raise ``UsageError`` if it divides no hour or day."""
+    """Return the calendar event (systemd.time(7)) of a period in seconds, for the timer.
+
+    A calendar event has the same times in each hour or day. Raise ``UsageError`` for a period that divides neither.
+    """
     if period % _MINUTE == 0 and _HOUR % period == 0:
         return f"*:0/{period // _MINUTE}" if period < _HOUR else "hourly"
     if period % _HOUR == 0 and _DAY % period == 0:

@@ -144,7 +144,7 @@ def _principals(signature: str, signers: str) -> tuple[list[str], str]:
 
 
 def _last_line(*texts: str) -> str:
-    """Return the last line of the first text that has one, where ssh-keygen states its reason."""
+    """Return the reason of ssh-keygen for a message: the last line of the first of ``texts`` that is not empty."""
     for text in texts:
         if lines := filled_lines(text):
             return lines[-1]

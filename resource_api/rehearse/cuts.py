@@ -134,9 +134,10 @@ def _run_held(
 
 
 def _call_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
-    """In the forked process, have changing system calls held, call ``function``, and exit with its code, or 1.
+    """In the forked process, install the filter that holds changing system calls, call ``function``, and exit.
 
-    First the parent receives the descriptor by which it answers the held calls.
+    The exit code is that of ``function``, or 1 after an exception. Before the call, the parent receives the descriptor
+    by which it answers held calls: without answers this process would wait forever.
     """
     code = 1
     try:
@@ -233,7 +234,10 @@ def _kill_others() -> None:
 
 
 def _names() -> Mapping[int, str]:
-    """Return number → name of the changing system calls. Raise ``IsolationError`` for an unknown sort of machine."""
+    """Return number → name of the system calls that change files, for the filter and for the description of a cut.
+
+    The numbers depend on the kind of machine. Raise ``IsolationError`` for an unknown one.
+    """
     if platform.machine() not in _MACHINES:
         msg = f"cuts need the numbers of system calls, which are known for x86-64 and arm64, not {platform.machine()}"
         raise IsolationError(msg)

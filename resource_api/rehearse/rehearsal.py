@@ -76,10 +76,11 @@ class Request(NamedTuple):
 
 
 def rehearse(runtime: Runtime, request: Request, show: Callable[[RunReport], None]) -> Rehearsal:
-    """Rehearse a manifest and return the verdicts. ``show`` is called inside with the report of the first run.
+    """Rehearse a manifest and return the verdicts; ``show`` gets the report of the first run, in its process.
 
-    Raise ``ManifestError`` for a wrong manifest, ``IsolationError`` where this machine or user lacks a prerequisite.
-    The process must have one thread.
+    After a first run that fails, or an interrupt, there are no further tests. Raise ``ManifestError`` for a wrong
+    manifest, ``IsolationError`` where this machine or user lacks a prerequisite. The process must have one thread, as
+    it is forked for each run.
     """
     outside = _Outside(runtime, request)
     planned = outside.planned()
@@ -98,7 +99,7 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[RunReport], Non
         if request.kills:
             rehearsal = rehearsal.with_verdict(outside.survives_cuts(document))
         if request.damage:
-            # Another creation has other times in whole seconds.
+            # In another second: contents with a time then differ between the two creations, and are not compared.
             time.sleep(max(0.0, end + _SECOND - time.monotonic()))
             rehearsal = outside.damaged(rehearsal, document)
     except _Interrupted as error:
@@ -218,7 +219,7 @@ class _Outside:
         request = request or self._request
 
         def encoded(layers: int) -> bytes:
-            """Do the work in the isolated process, and return its document, or its error, as JSON."""
+            """Do the work in the isolated process, and return its document or error as JSON: only bytes leave it."""
             try:
                 document = work(_Inside(self._runtime, request, self._left_out, layers))
             except ResourceAPIError as error:

@@ -278,7 +278,10 @@ def _verb(change: PathChange, verbs: Mapping[str, Verb]) -> Verb | None:
 
 
 def _status(path: str) -> os.stat_result | None:
-    """Return the status of the machine's own file at a path, outside of the overlay, or None if there is none."""
+    """Return the status of the machine's own file at a path, or None if there is none, to compare a written file with.
+
+    This process is outside of the overlay, where the path leads to that file.
+    """
     try:
         return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

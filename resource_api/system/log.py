@@ -238,7 +238,10 @@ class ForwardedLog(Log):
         self._send = send
 
     def show(self, level: str, subject: str, text: str, **fields: object) -> None:
-        """Send an event with the bound fields and masked secrets, by the processors that a logger would call first."""
+        """Send an event with the bound fields and masked secrets to the process that shows it.
+
+        These are the first processors of a ``Log``; the others render the event, and run in that process.
+        """
         event: EventDict = {"level": level, "subject": subject, "event": text, **fields}
         for processor in (self.add_context, self.mask_secrets):
             event = processor(None, level, event)
@@ -429,7 +432,8 @@ class LineSplitter:
     def __init__(self, mask: Mask | None = None, *, keep_ends: bool = False) -> None:
         """Start at the beginning of a line.
 
-        A line that is too long is cut outside the secrets of ``mask``. With ``keep_ends`` the lines keep their ends.
+        ``mask``: a line that is too long is not cut within its secrets, which would then not be masked.
+        ``keep_ends``: lines are returned with their ends, which show whether a line is complete.
         """
         self._end = "\n" if keep_ends else ""
         self.size = 0

@@ -142,14 +142,17 @@ def _process_state() -> _ProcessState:
 
 
 def _umask() -> int:
-    """Return the umask; the system only reports it while setting another one."""
+    """Return the umask, to restore it after provider code; the system reports it only while another one is set."""
     mask = os.umask(0o077)  # narrow: another thread may create a file now
     os.umask(mask)
     return mask
 
 
 def _restore(before: _ProcessState) -> None:
-    """Restore the state that provider code may have changed; mostly nothing has."""
+    """Restore the state ``before`` provider code, so that the run and later providers do not depend on its changes.
+
+    Usually nothing has changed.
+    """
     sys.setrecursionlimit(before.recursion)  # first: a low one would break the rest
     after = _process_state()
     if after == before:

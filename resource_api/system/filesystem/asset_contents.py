@@ -254,7 +254,10 @@ def _file_members(opened: Callable[[], BinaryIO], limits: Limits) -> Iterator[Me
 
 
 def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
-    """Yield the members of an archive that is declared as a mapping, archives in it as directories."""
+    """Yield the members of an archive that is declared as a mapping, ``contents``: name → asset or archive.
+
+    An archive in it becomes a directory with its members.
+    """
     for name, content in contents:
         if isinstance(content, Archive):
             yield Member(name, "directory", permissions.DIRECTORY_MODE)

@@ -202,7 +202,7 @@ class BackupStore(AbstractContextManager["BackupStore"]):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the backups against other processes and threads for the ``with`` block."""
+        """Lock the backups for the ``with`` block, so that no other run expires contents that this one refers to."""
         # Not the directory, which others may be able to open: they could keep it locked.
         with opened(f"{self.directory}/{_CONTENTS}", DIRECTORY_FLAGS) as contents:
             fcntl.flock(contents, fcntl.LOCK_EX)

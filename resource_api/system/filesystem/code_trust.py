@@ -124,9 +124,9 @@ class CodeTrust:
     def check_tree(self, path: str, *, holds_code: bool = True) -> str:
         """Return why other users can change a file or anything in a directory, or create a missing one, or "".
 
-        Links are followed. The contents of directories of the system itself are not checked, as they are many. In a
-        sticky directory everybody can add files, so none beneath ``path`` may be sticky, nor the one that contains
-        ``path`` if this is code (``holds_code``). Raise ``OSError``: EFBIG for a tree of a million names.
+        Links are followed; directories of the system itself, such as ``/usr``, are not searched. In a sticky directory
+        everybody can add files, so none beneath ``path`` may be sticky, nor the one that contains ``path`` if this is
+        code (``holds_code``). Raise ``OSError``: EFBIG for a tree of a million names.
         """
         if not os.path.lexists(path):
             return self.check_directory(os.path.dirname(path))

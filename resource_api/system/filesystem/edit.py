@@ -37,9 +37,9 @@ class _Version(NamedTuple):
 
 
 def read_content(path: str) -> bytes | None:
-    """Return a file's content, up to 16 MiB, or None if it is missing.
+    """Return a file's content, up to 16 MiB, or None if it is missing, for ``get`` of types that ``edit`` a file.
 
-    Raise ``OSError`` for a special file or another user's link.
+    As by ``edit``, links are followed. Raise ``OSError`` for a special file or another user's link.
     """
     try:
         return _read_version(path).content

@@ -80,7 +80,10 @@ def _is_locked(path: str) -> bool:
 
 
 def can_overwrite(directory: Directory, name: str, old: os.stat_result | None) -> bool:
-    """Return whether the ``old`` file ``name`` may be overwritten: it is writable, and no other user could swap it."""
+    """Return whether the ``old`` file ``name`` may be overwritten, where no new file can be created beside it.
+
+    The caller must be able to write to it, and no other user may be able to swap it for another file meanwhile.
+    """
     if old is None or not directory.trusted:
         return False
     with suppress(OSError), opened(name, _FLAGS, directory.fd):  # for writing
@@ -139,7 +142,8 @@ def checked_content(content: Content, check: Callable[[str], object] | None) -> 
 def lock_soon(fd: int, lock: Callable[[int, int], object] = fcntl.flock) -> bool:
     """Lock an open file until it is closed; return False if another process holds the lock for 15 seconds.
 
-    ``lock``: ``fcntl.flock`` or ``fcntl.lockf``, as in the other programs: neither sees locks of the other.
+    ``lock``: the kind of lock that the other programs use, ``fcntl.flock`` or ``fcntl.lockf``, as the two kinds do not
+    exclude each other.
     """
     until = time.monotonic() + _LOCK_SECONDS
     while True:

@@ -112,7 +112,10 @@ def _limit_user() -> None:
 
 
 def _set_pid_max() -> None:
-    """Limit the processes of this process table by a setting that it has for itself (Linux 6.14)."""
+    """Limit the processes of this process table by a setting that each table has for itself since Linux 6.14.
+
+    Unlike a control group, it vanishes with the table.
+    """
     # A new /proc, because the settings in a container's /proc may be read-only.
     namespaces.mount("proc", "/proc")
     try:
@@ -124,7 +127,8 @@ def _set_pid_max() -> None:
 def _directories() -> Iterator[str]:
     """Yield the directories of control groups in which a group with a limit may be made.
 
-    They are that of this process's group, then those of the groups around it.
+    The first is that of this process's group, then follow those of the groups around it, as a group may not allow inner
+    groups with limits.
     """
     with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
         lines = file.read().splitlines()

@@ -74,7 +74,10 @@ def bind(source: str, target: str, flags: int | None = None, *, recursive: bool 
 
 
 def make_read_only(target: str) -> None:
-    """Make a mount and all mounts beneath it read-only in one call. Raise ``OSError``; ``ENOSYS`` before Linux 5.12."""
+    """Make a mount and all mounts beneath it read-only, such as the machine's ``/sys`` on an overlay.
+
+    The kernel finds the mounts beneath it itself. Raise ``OSError``; ``ENOSYS`` before Linux 5.12.
+    """
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
     arguments = os.fsencode(target), _AT_RECURSIVE, ctypes.byref(attributes), ctypes.c_size_t(ctypes.sizeof(attributes))
     c_library.call("syscall", _MOUNT_SETATTR, _AT_CWD, *arguments, path=target)

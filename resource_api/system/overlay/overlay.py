@@ -521,9 +521,10 @@ def _make_directory(path: str) -> int:
 
 
 def pack(layers: int, target: int) -> None:
-    """Write the files of the upper layers into the archive ``target``, except sockets, pipes and devices.
+    """Write the files of the upper layers into the archive ``target``, for ``stored`` to unpack outside.
 
-    A deleted file is an empty one with the prefix ``.wh.``, as in the layers of container images.
+    Sockets, pipes and devices are left out. A deletion becomes an empty file with the prefix ``.wh.``, as in the layers
+    of container images.
     """
     with open(target, "wb", closefd=False) as file, tarfile.open(fileobj=file, mode="w", format=_FORMAT) as archive:
         for path, written in sorted(read(layers).items()):

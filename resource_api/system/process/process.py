@@ -293,7 +293,7 @@ def stop_all() -> None:
 
 
 def describe_exit(exit_code: int) -> str:
-    """Return the end of a program as text: ``returned 3``, ``was killed by SIGTERM``, for a negative exit code."""
+    """Return the end of a program for a message: ``returned 3``, or for a negative code ``was killed by SIGTERM``."""
     if exit_code >= 0:
         return f"returned {exit_code}"
     names = {number.value: number.name for number in signal.Signals}
