@@ -88,7 +88,7 @@ def schedule(machine: str, subject: str, period: float, splay: float | None = No
 def slot_after(times: AgentSchedule, wall: float) -> float:
     """Return the first time of a run after ``wall``.
 
-    Where rounding makes this ``wall`` itself, it is the next one, as the run would otherwise be repeated.
+    If rounding makes it ``wall`` itself, return the time after it, because the run would otherwise be repeated.
     """
     number = math.floor((wall - times.offset) / times.period) + 1
     slot = times.offset + number * times.period

@@ -132,9 +132,10 @@ def _fail(error: OSError) -> None:
 
 
 def _principals(signature: str, signers: str) -> tuple[list[str], str]:
-    """Return the names (principals) of a signature's key in the list of allowed signers, or the reason for none.
+    """Return the names (principals) of a signature's key in the list of allowed signers, and "".
 
-    The reason, for the end of a message, is ssh-keygen's line about a key that is not valid now, or "" without one.
+    For a key that is not in the list, or not valid now, return no names, and a text for the end of a message:
+    ssh-keygen's line about the period of the key, or "".
     """
     result = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
     if result.exit_code == 0:

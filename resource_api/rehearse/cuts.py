@@ -275,10 +275,10 @@ _LONGEST: Final = 4096
 def run(runtime: Runtime, apply: Callable[[Runtime], RunReport], layers: int, point: int) -> dict[str, Any]:
     """Apply a manifest and kill the run before change ``point`` (0: never), then apply it again to complete it.
 
-    Return a document for ``survives_cuts``, which compares it with that of an uncut run:
-    ``changes``: the number of changes of files. ``at``: the cut system call, or "". ``subject``: the resource whose
-    provider was running. ``failed``: the findings of the second run. ``contents``: all written files after it.
-    ``layers``: the descriptor of the overlay's layers. Raise ``RehearsalError`` if a run that is not killed fails.
+    ``survives_cuts`` compares the returned document with that of an uncut run. It has ``changes``, the number of
+    changes of files; ``at``, the cut system call, or ""; ``subject``, the resource whose provider was running;
+    ``failed``, the findings of the second run; ``contents``, all written files after it. ``layers``: the descriptor of
+    the overlay's layers. Raise ``RehearsalError`` if a run that is not killed fails.
     """
     runtime.with_copied_state(SqliteStore(_STATE))  # fills the file, which each process then opens for itself
     monitor = _Monitor()

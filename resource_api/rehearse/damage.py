@@ -307,7 +307,7 @@ class Damager:
         remaining = sorted(path for path in differing if not side_effects.is_common(path))
         if detected:
             return f"{damage.event}; after the next run {describe_differing(remaining)} still" if remaining else ""
-        # Some contents are not compared, as with a time: their paths are damaged still if the run did not write them.
+        # Some contents are not compared, as with a time: their paths are still damaged if the run did not write them.
         still_damaged = changed - differing_paths(damaged, after)
         return f"{damage.event}; the next run does not see it" if remaining or still_damaged else ""
 

@@ -402,7 +402,10 @@ class Snapshot:
 
 
 def _due(answer: object) -> Due:
-    """Return the answer of a provider's ``due``; a malformed one is its failure."""
+    """Return the answer of a provider's ``due``, a truth value or a tuple, as a ``Due``.
+
+    Another form becomes a failure with the valid forms, for the provider's author.
+    """
     if isinstance(answer, bool):
         return Due(answer)
     if not (isinstance(answer, tuple) and len(answer) in _DUE_PARTS and isinstance(answer[0], bool)):
@@ -500,8 +503,8 @@ class RowChecker:
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
         """Return the row if its values have the data types of the type definition, or a text with the problem.
 
-        Unless ``strict`` is ``error``, a wrong row is returned with a warning: undeclared attributes are dropped, and
-        values of a wrong data type stay if state can record them.
+        Unless ``strict`` is ``error``, a wrong row is returned without undeclared attributes; values of a wrong data
+        type stay, if state can record them.
         """
         attributes = definition.attributes
         undeclared = [key for key in row if key not in attributes]

@@ -193,7 +193,7 @@ def _violations(error: ValidationError) -> Iterator[SchemaViolation]:
 def _subject(path: KeyPath, schema: Schema) -> str:
     """Return the subject of a message about a part, the last key of its path and the indexes after it: ``'tags'[0]``.
 
-    For the whole document it is the title of the schema, with a small letter, as a position stands before it.
+    For the whole document it is the title of the schema, with a small first letter, as all messages begin.
     """
     if not path:
         title = schema["title"]

@@ -48,7 +48,10 @@ _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
-    """Yield the members of an open tar, gzipped tar or zip file, in its order. Raise as ``checked_members`` does."""
+    """Yield the members of an open tar, gzipped tar or zip file, in its order. Raise as ``checked_members`` does.
+
+    Its first bytes determine the format, because the name of a file or URL need not show it.
+    """
     start = file.read(4)
     file.seek(0)
     if start[:2] == b"PK":

@@ -481,6 +481,7 @@ class Batch(AbstractContextManager["Batch"]):
             discard(directory.fd, temporary)
             raise
         self._pending.entries(directory.path)
+        # An open directory may have been reached by the link that was replaced.
         self.directories.forget()
 
     def set_mode_owner(

@@ -110,9 +110,9 @@ def packed_directory_mode(mode: int) -> int:
 def change_permissions(fd: int, status: os.stat_result, should: Permissions, *, clear: bool) -> None:
     """Change the permissions of an open file or directory with this ``status``.
 
-    Before the change of owner, the mode is set to the bits that the old and the new mode have in common, so that nobody
-    has more rights meanwhile than before or afterwards; the new mode is set last. ``clear``: remove ACLs and users'
-    attributes, after the change of owner, because the old owner could set them again before.
+    Before a change of owner or the removal of an ACL, the mode gets only the bits that the old and the new mode have in
+    common, so that nobody has more rights meanwhile than before or afterwards; the new mode is set last. ``clear``:
+    remove ACLs and users' attributes, after the change of owner, because the old owner could set them again before.
     """
     should, initial_mode = _without_planted_rights(should, status)
     old = stat.S_IMODE(status.st_mode)

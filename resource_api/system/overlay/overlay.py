@@ -158,13 +158,12 @@ def _where_to_cover(path: str) -> str:
 
     A user's overlay copies each directory between its root and a change, so all of these must belong to the user. The
     result is therefore the directory right above the first one of the user: ``/home`` for ``/home/ann/src``. The
-    directories above the result are created anew by ``cover_as_user``. If the user can write to one of them, the
-    result is ``/``, for no overlay of its own.
+    directories above the result are created anew by ``cover_as_user``, as they have no overlay. If the user can write
+    to one of them, new files there would not be reported: then return ``/``, which needs no overlay of its own.
     """
     steps = [*_parents(path), path]
     first = next((number for number, step in enumerate(steps) if os.stat(step).st_uid == os.geteuid()), len(steps))
     top = steps[max(first - 1, 0)]
-    # A writable directory is not divided: new files in it would not be reported.
     return "/" if any(os.access(parent, os.W_OK) for parent in _parents(top)) else top
 
 
