@@ -39,7 +39,7 @@ class AssetReader:
     def __init__(self, trust: CodeTrust) -> None:
         """Start without any content read; ``trust`` refuses links that other users can change."""
         self._trust = trust
-        #: By path; downloads by SHA-256.
+        #: Results that are computed once: digest by path, listing by path, and downloaded file by SHA-256.
         self._digests: dict[str, str] = {}
         self._listings: dict[str, Listing] = {}
         self._downloads: dict[str, BinaryIO] = {}

@@ -63,9 +63,10 @@ def mount(kind: str, target: str, flags: int = 0, data: str = "") -> None:
 
 
 def bind(source: str, target: str, flags: int | None = None, *, recursive: bool = False) -> None:
-    """Make ``source`` visible at ``target`` too, by a mount with ``flags``; None: those of the mount of ``source``.
+    """Make a file or directory ``source`` visible at ``target`` too, to build a root of parts of the machine's.
 
-    ``recursive``: with all mounts beneath ``source``.
+    ``flags``: those of the mount at ``target``, None: those of the mount of ``source``. ``recursive``: with all mounts
+    beneath ``source``.
     """
     first, point = ctypes.c_ulong(_BIND | (_RECURSIVE if recursive else 0)), os.fsencode(target)
     c_library.call("mount", os.fsencode(source), point, None, first, None, path=target)

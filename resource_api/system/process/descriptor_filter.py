@@ -163,7 +163,10 @@ class _FilterLoop:
                 poller.unregister(self._secrets)
 
     def _learn(self) -> bool:
-        """Read all secrets that have arrived, to mask them; return False when the run has closed their pipe."""
+        """Read all secrets that have arrived, to mask them in later output; return False if the pipe is closed.
+
+        The last one may have arrived in part: its beginning waits in ``_unread`` for the rest.
+        """
         while select.select([self._secrets], [], [], 0)[0]:
             if not (chunk := os.read(self._secrets, _CHUNK)):
                 return False
