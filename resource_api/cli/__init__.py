@@ -10,7 +10,7 @@ if not TYPE_CHECKING:
     )
 
     def __getattr__(name: str) -> object:
-        """Return the module of a feature, which is imported at its first use."""
+        """Return a stand-in for a feature's module: imported at its first use, so that other commands start faster."""
         # Also for "main", which Python then imports as usual: --version stays fast, without the module below.
         if name not in _FEATURES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

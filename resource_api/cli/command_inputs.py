@@ -37,19 +37,20 @@ class CommandInputs:
     ) -> None:
         """Prepare to read the inputs of a command with the parameters ``settings``.
 
-        ``trust`` checks files that name programs; ``check`` receives each file that is the source of a value.
+        ``trust`` checks files that name programs. ``check`` is called with each file that is the source of a value, to
+        warn where other users can change that file.
         """
         self._check = check
         self._settings = settings
         self._trust = trust
-        #: The files that inputs are read from, with those that they name as sources once these have been read.
+        #: The files of inputs, and the source files that these name, once they have been read.
         self.files = list(files(settings))
-        #: Name of an input → its value before sources are read, with its position.
+        #: Name of an input → its value as it is written, such as ``{file: PATH}``, with its position for messages.
         self.located: dict[str, LocatedValue] = {}
 
     @cached_property
     def reader(self) -> InputFiles:
-        """The one reader of files of inputs and inventories, with the key of ``--inputs-key``."""
+        """The reader of files of inputs and inventories, which decrypts them with the key of ``--inputs-key``."""
         from resource_api.manifest.input_files import InputFiles
 
         return InputFiles(self._trust, self._settings.get("inputs_key"))
@@ -84,9 +85,10 @@ class CommandInputs:
         return self.reader.resolve(located)
 
     def locate(self, problem: Problem) -> Problem:
-        """Return a problem with the file and line of the input's value; for a variable, with its name as the hint.
+        """Return a problem with the position of the input's value, so that the user sees the text to correct.
 
-        A problem of a value of the command line, or of no input, is returned as it is.
+        The position is a file and a line, or for a variable of the environment its name in the hint. A problem with a
+        value of the command line, or with no input, is returned as it is.
         """
         value = self.located.get(problem.attribute or "") if problem.code in INPUT_CODES else None
         if value is None:
@@ -169,17 +171,20 @@ def _exists(path: str) -> bool:
 
 
 def environment_inputs() -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each input in the environment; an empty variable counts as not set."""
+    """Yield the name and the text of each input in the environment, such as ``RESOURCE_API_INPUT_port=80``.
+
+    An empty variable counts as not set, as click has it for the variables of options.
+    """
     for variable, text in os.environ.items():
         if variable.startswith(_PREFIX) and text:
             yield variable.removeprefix(_PREFIX), text
 
 
 def indirect_value(option: str, text: str) -> str | None:
-    """Return the text of ``@FILE`` or the variable ``env:NAME``, as an option's value; None for other text.
+    """Return the content of the file in ``@FILE``, or of the variable in ``env:NAME``, as an option's value.
 
-    Raise ``UsageError``, which names the ``option``, for a missing file or variable; an empty variable counts as not
-    set.
+    Return None for any other text, which callers use literally, or refuse for a secret. Raise ``UsageError``, which
+    names the ``option``, for a missing file and for a missing or empty variable.
     """
     if text.startswith("@"):
         return read_text(text[1:]).removesuffix("\n")
@@ -194,9 +199,9 @@ def indirect_value(option: str, text: str) -> str | None:
 
 
 def secret_value(option: str, text: str) -> str:
-    """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError``, also for the secret itself as ``text``.
+    """Return the secret to which ``@FILE`` or ``env:NAME`` refers. Raise ``UsageError`` where it cannot be read.
 
-    Other users can read the arguments of a command.
+    A ``text`` that is the secret itself is refused too, because other users can read the arguments of a command.
     """
     if (value := indirect_value(option, text)) is None:
         advice = f"write {option}=@FILE or {option}=env:NAME"
@@ -205,7 +210,7 @@ def secret_value(option: str, text: str) -> str:
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file that an argument names. Raise ``UsageError`` where it cannot be read."""
+    """Return the text of a file that an argument names, as ``@FILE`` or a path. Raise ``UsageError`` if unreadable."""
     unreadable = errors_as(UsageError, (OSError, UnicodeDecodeError), f"cannot read {path}: ")
     with unreadable, open(path, encoding="utf-8") as file:
         return file.read()

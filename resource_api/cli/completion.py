@@ -83,7 +83,8 @@ class _Bash(_Complete):
     def answer(self, task: str, items: Sequence[CompletionItem[str]]) -> str:
         """Return the answer for bash: the script's task, and a line for each value, quoted like the typed word.
 
-        Bash replaces only the part of a word after its last ``=`` or ``:``, so only that part of a value is returned.
+        Bash replaces only the part of a word after its last break, such as ``=`` or ``:``, so only that part of a value
+        is returned. The script passes the characters at which words break. A value that cannot be quoted is left out.
         """
         prefix = self._word.prefix(os.environ.get("_RESOURCE_API_BREAKS", ""))
         values = [item.value for item in items if item.value.startswith(self._word.text)]
@@ -127,10 +128,10 @@ _FILES: Final = frozenset({"file", "dir"})
 
 
 def _task(items: Sequence[CompletionItem[str]]) -> str:
-    """Return the task of the shell's script, the first part of an answer.
+    """Return the task of the shell's script, which is the first part of an answer.
 
-    It is to complete files itself (``file``, ``dir``), or to insert a value: ``plain`` with a space behind it,
-    ``nospace`` without, after ``NAME=``.
+    ``file`` and ``dir``: the shell completes paths itself. ``plain``: it inserts a candidate and a space. ``nospace``:
+    it inserts a candidate without a space, because the user goes on typing the value behind ``NAME=``.
     """
     for item in items:
         if item.type in _FILES:
@@ -162,7 +163,7 @@ class Word:
         self.text = ""
         #: The quote that is open at the end, or empty; and the length of ``text`` before that quote.
         self.quote, self._quoted_from = "", 0
-        #: The text with NUL in place of its quoted and escaped characters, at which bash does not break a word.
+        #: As ``text``, but with NUL for each quoted or escaped character, because bash breaks no word at these.
         self._plain = ""
 
     def add(self, text: str, *, plain: bool = False) -> None:
@@ -229,7 +230,8 @@ _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 def quote_word(text: str, quote: str) -> str | None:
     """Return a text in the form in which it is typed in bash, so that bash reads it as one argument.
 
-    ``quote``: the open quote of the word, within which the text is inserted, or "". None if that is impossible.
+    ``quote``: the open quote of the word, within which the text is inserted, or "". Return None if the text cannot be
+    written within that quote: it is then no candidate.
     """
     if _CONTROL.search(text):
         # The form $'...' for control characters cannot begin within quotes.
@@ -281,7 +283,10 @@ def projects(context: click.Context, incomplete: str) -> Items:
 
 
 def stacks(context: click.Context, incomplete: str) -> Items:
-    """Return the recorded stacks, and those for which there are inputs beside the manifest."""
+    """Return the candidates for ``--stack``: recorded stacks, and new ones, which have a file of inputs already.
+
+    That file is ``stacks/STACK.yaml`` beside the manifest.
+    """
     directory = os.path.join(os.path.dirname(_first_argument(context, "manifest")), "stacks")
     files = os.listdir(directory) if os.path.isdir(directory) else ()
     declared = (name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
@@ -320,7 +325,10 @@ def programs(context: click.Context, incomplete: str) -> Items:
 
 
 def resource_names(context: click.Context, incomplete: str) -> Items:
-    """Return the names of the recorded resources of the command's type, of all projects."""
+    """Return the names of the recorded resources of the command's type.
+
+    They are of all projects and stacks, because the command ``resource`` is not about one of these.
+    """
     type_name = _first_argument(context, "type_name").lower()
     recorded = [record.name for _, names in _recorded(context) for record in names if record.type == type_name]
     # A name of several namevars is no text, and cannot be the argument NAME.
@@ -357,9 +365,10 @@ def inputs(context: click.Context, incomplete: str) -> Items:
 
 
 def _input_offer(declared: object) -> tuple[str, str]:
-    """Return the data type of an input as text, and its documentation.
+    """Return the data type of an input as text, and its documentation, for ``_assignments``.
 
-    The type is ``Sensitive[...]`` also with ``sensitive: true`` or ``ephemeral: true``: a secret is read from a file.
+    With ``sensitive: true`` or ``ephemeral: true`` the type becomes ``Sensitive[...]``, for which ``NAME=@`` is offered
+    instead of ``NAME=``.
     """
     if not isinstance(declared, dict):
         return str(declared), ""
@@ -433,7 +442,10 @@ def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Ite
 
 
 def _enumerated(term: TypeTerm) -> Iterator[str]:
-    """Yield the values that a data type enumerates, as candidates: words and Booleans, at every depth."""
+    """Yield the values that a data type enumerates, as candidates for ``NAME=VALUE``.
+
+    Nested types count too: ``Optional[Enum[present, absent]]`` gives ``present`` and ``absent``.
+    """
     if term.value == "Enum":
         yield from (str(argument.value) for argument in term.arguments or ())
     elif term.value == "Boolean":
@@ -444,7 +456,10 @@ def _enumerated(term: TypeTerm) -> Iterator[str]:
 
 
 def _registry(context: click.Context) -> Registry:
-    """Return the types and components on the module path of the incomplete command; none is loaded yet."""
+    """Return the types and components on the module path of the incomplete command.
+
+    None is loaded yet: for their names, the names of their files suffice, which is fast.
+    """
     from resource_api.plugins.module_path import ModulePath
     from resource_api.plugins.registry import Registry
 
@@ -459,7 +474,10 @@ def _definition(context: click.Context) -> TypeDefinition:
 
 
 def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName]]]:
-    """Return each recorded stack with its resources' names; none of a store that is no file, as on a server."""
+    """Return each recorded stack with its resources' names, from a store in a file.
+
+    Return [] for a store on a server: a press of the tab key must not wait for the network.
+    """
     from resource_api.state.open_store import open_store
     from resource_api.state.sqlite.session import recorded
 
@@ -468,9 +486,10 @@ def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName
 
 
 def _selected(context: click.Context) -> list[RecordedName]:
-    """Return the recorded resources of the stack: of ``--project``, otherwise of the manifest's project.
+    """Return the recorded resources of the stack in the project of ``--project`` or of the manifest, as candidates.
 
-    Without ``--project``, and without records of the manifest's project, they are those of all projects.
+    If the project is unknown or, by the manifest's text, has no records, they are those of all projects: too many
+    candidates are better than none.
     """
     by_project = {
         name.project: names for name, names in _recorded(context) if name.stack == context.params.get("stack")
@@ -484,16 +503,21 @@ def _selected(context: click.Context) -> list[RecordedName]:
 
 
 def _project(manifest: str) -> str:
-    """Return the project of a manifest by its text alone, which may be incomplete; otherwise the stem of its file."""
+    """Return the project that a manifest declares, by a search in its text, or else the stem of its file's name.
+
+    The manifest is not parsed, because it may be incomplete while the user is writing it.
+    """
+    # project: web, or {"project": "web"
     if match := re.search(r"""^(?:\{?\s*"project"|project)\s*:\s*["']?([\w.-]+)""", _text(manifest), re.MULTILINE):
         return match[1]
     return os.path.splitext(os.path.basename(manifest))[0]
 
 
 def _declared_references(manifest: str) -> list[str]:
-    """Return the references of resources in a manifest as candidates, without those that an expression makes.
+    """Return the references of the resources in a manifest as candidates.
 
-    They are searched in its text, because a manifest that is being written can be incomplete, and thus unreadable.
+    The text is searched, because a manifest that the user is still writing may be incomplete and unreadable. A
+    reference with an expression, ``File[${inputs.path}]``, is left out: its value is not known here.
     """
     keys = _KEY.findall(_text(manifest))
     # A single quote in single quotes is doubled.
@@ -502,9 +526,9 @@ def _declared_references(manifest: str) -> list[str]:
 
 
 def _programs(manifest: str) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the name and the declaration of each Terraform provider in a manifest; none for one in Python.
+    """Yield the name and the declaration of each Terraform provider in a manifest; it has a source or a path.
 
-    A provider with a source or a path is one of Terraform.
+    A manifest in Python yields none, because it would have to be executed.
     """
     for name, declared in _section(manifest, "providers").items():
         if isinstance(declared, dict) and not {"source", "path"}.isdisjoint(declared):

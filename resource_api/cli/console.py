@@ -83,7 +83,10 @@ class Console:
             self.log_plan_errors(plan)
 
     def log_plan_errors(self, plan: ExecutionPlan) -> None:
-        """Log the resources that cannot be planned, unless the user sees them in the plan on the same terminal."""
+        """Log the resources that cannot be planned, with their errors.
+
+        Nothing is logged if the user sees the same errors in the printed plan on the same terminal.
+        """
         for step in plan.steps:
             if step.decision.error and (self._output.json or not self._output.on_one_terminal):
                 reference, name = str(step.reference), step.definition.name
@@ -91,9 +94,9 @@ class Console:
                 self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
 
     def show_report(self, report: RunReport, code: int, *, interrupted: bool) -> None:
-        """Print the summary of a run; before it again the failures that a long log has scrolled away.
+        """Print the summary of a run, and above it once more the failures that a long log has scrolled off the screen.
 
-        Nothing is printed after the plan of a noop run, which has a summary, unless the run was ``interrupted``.
+        A noop run has shown its plan, which ends with a summary of its own; it gets this one only if ``interrupted``.
         """
         if self._output.json:
             self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
@@ -111,9 +114,10 @@ class Console:
         return Summary(noop=bool(self._settings.get("noop")))
 
     def show_problem(self, problem: Problem, cause: BaseException | None = None) -> None:
-        """Write a problem to stderr, with the line of the file that it is about below, unless the output is JSON.
+        """Write a problem to stderr, and below it the line of the file with the mistake, unless the output is JSON.
 
-        If its ``cause`` is the error of a type's definition, the line is that of the type's file.
+        If the ``cause`` is the error of a type's definition, that line is in the type's file. The corrected line
+        ``problem.paste`` may repeat a secret of the line, so the hint has it only where the line itself is shown.
         """
         located = problem
         if isinstance(cause, DefinitionError):
@@ -143,7 +147,10 @@ class Console:
         )
 
     def end_json(self, problems: Sequence[Problem], code: int) -> None:
-        """End the JSON of a failed command: a stream of events with a summary, otherwise write the only document."""
+        """End the JSON of a failed command, so that programs that read it see the failure and the exit code.
+
+        A stream of events ends with a summary, since its problems were events. Otherwise one document has the problems.
+        """
         if self._output.streams:
             self._output.emit(documents.line("summary", documents.summary(self._empty_summary(), code)))
         else:
@@ -151,14 +158,20 @@ class Console:
             self._output.print_json({"diagnostics": diagnostics, "exit_code": code})
 
     def end_failed(self, report: RunReport, code: int) -> None:
-        """With ``--json``, write the only document of a command whose change has failed; the log has the reasons."""
+        """With ``--json``, write the only document of ``resource`` after a failed change: the errors of its resources.
+
+        As text nothing is printed, because the log has shown these errors.
+        """
         if self._output.json:
             failed = [step for step in report.steps if step.error]
             problems = [Problem(None, step.error, reference=step.reference, code="resource") for step in failed]
             self.end_json(problems, code)
 
     def receive(self, event: Event) -> None:
-        """Receive an event of the runtime: show a warning, and keep it for ``warnings``; write it to a run's JSON."""
+        """Receive an event of the runtime: write it to the JSON of a run, which is a stream of events.
+
+        A warning is also shown to the user, and kept for the document of ``validate``.
+        """
         if isinstance(event, Diagnosed):
             self._warnings.append(event.problem)
             self.show_problem(event.problem)

@@ -39,8 +39,9 @@ _MOST: Final = 10
 def edit_until_valid(session: Session, used_for: str, path: str, original: str, accept: Callable[[str], R]) -> R | None:
     """Let the user edit a text in the file at ``path``; return the result of ``accept``, or None without a change.
 
-    ``used_for``: the option or command, for messages. Raise ``ManifestError`` of ``accept`` for a problem that the user
-    leaves, ``ResourceAPIError`` if the editor fails, ``UsageError`` if there is none.
+    If ``accept`` raises ``ManifestError``, the editor is opened again with the problems above the text; if the user
+    then changes nothing, that error is raised. Raise ``ResourceAPIError`` if the editor fails, ``UsageError`` without
+    one. ``used_for``: the option or command, for messages.
     """
     current, refused, count = original, "", 0
     while True:
@@ -61,7 +62,10 @@ def edit_until_valid(session: Session, used_for: str, path: str, original: str, 
 
 
 def _run_editor(session: Session, used_for: str, path: str, text: str) -> str:
-    """Return a text after the user has edited it in the file ``path``. Raise ``ResourceAPIError`` or ``UsageError``."""
+    """Return a text after the user has edited it in the file ``path``, which only the user can read.
+
+    Bytes that are no UTF-8, and line ends, pass unchanged. Raise ``ResourceAPIError`` or ``UsageError``.
+    """
     command, private = _editor_command(used_for), partial(os.open, mode=0o600)
     with errors_as(ResourceAPIError, (OSError, ValueError), f"the editor '{command}' cannot be used: "):
         with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="", opener=private) as file:
@@ -85,7 +89,10 @@ def _editor_command(used_for: str) -> str:
 
 
 def _with_problems(text: str, problems: Sequence[Problem]) -> str:
-    """Return an edited text below lines with its problems; their line numbers count the added lines too."""
+    """Return an edited text below one line for each of its problems, for the next round in the editor.
+
+    Line numbers in the problems are moved down by the added lines, so that they are right in the editor.
+    """
     count = len(problems)
     moved = [problem._replace(line=problem.line + count if problem.line else 0) for problem in problems]
     return "".join(f"{_PROBLEM}{' '.join(str(problem).split())}\n" for problem in moved) + text
@@ -113,10 +120,10 @@ def edit_resources(session: Session, listed: Listed, providers: Mapping[str, obj
 
 
 def _changed_manifest(text: str, before: Mapping[str, object], providers: Mapping[str, object]) -> Manifest:
-    """Return the manifest of only those resources that the user has changed. Raise ``ManifestError``.
+    """Return a manifest of those resources that the user has changed, so that the others are not touched.
 
     ``before``: reference → attributes before the editing. ``providers``: as for ``edit_resources``; each resource then
-    uses that provider.
+    uses that provider. Raise ``ManifestError``.
     """
     document = yaml_reader.read(text.encode(errors="surrogateescape"), _FILE)
     data = document.data
@@ -131,7 +138,10 @@ def _changed_manifest(text: str, before: Mapping[str, object], providers: Mappin
 
 
 def _apply(session: Session, manifest: Manifest) -> int:
-    """Apply edited resources, print the summary, and return the exit code; state does not record them as ours."""
+    """Apply edited resources, print the summary, and return the exit code.
+
+    State does not record them as ours: no manifest of the user declares them.
+    """
     settings = session.settings
     report = session.runtime.change(manifest, noop=settings["noop"], strict=settings["strict"])
     session.output.print(str(report))

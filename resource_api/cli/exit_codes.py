@@ -36,7 +36,10 @@ def of_run(report: RunReport, interrupts: Interrupts, settings: Settings) -> int
 
 
 def of_plan(plan: ExecutionPlan, *, detailed: bool) -> int:
-    """Return the code of a plan: 1 where something in it fails; if ``detailed``, 2 where something would change."""
+    """Return the code of a plan: 1 if a resource cannot be planned or there is a problem, otherwise 0.
+
+    ``detailed`` (``--detailed-exitcodes``): 2 if a resource or output would change, so that a script can tell.
+    """
     summary = plan.summary
     if summary.failed or plan.problems:
         return 1

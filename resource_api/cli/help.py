@@ -65,7 +65,10 @@ class _WithExamples(click.Command):
         self.examples = examples
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the program's ``--help``, which all commands share for speed; a command without a program, click's."""
+        """Return the option ``--help`` of the program, so that click need not create one for each command.
+
+        A command that is not called through the program, which has no parent, gets click's own.
+        """
         if ctx.parent is None:
             return super().get_help_option(ctx)
         return ctx.find_root().command.get_help_option(ctx)
@@ -80,9 +83,10 @@ class GroupedCommand(_WithExamples):
         self.rare = frozenset(rare)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments. Raise ``UsageError``, naming the variable that has a wrong value.
+        """Return the remaining arguments. Raise ``UsageError`` for a wrong value; it names the variable that has it.
 
-        An empty value is refused: a variable of the shell that is not set must not select a default.
+        An empty value is refused, as of ``--target "$NAME"`` with an unset variable, which must not select a default.
+        While a shell completes a line (``resilient_parsing``) it is no error.
         """
         try:
             with augment_usage_errors(ctx):  # an error of an option without its value has no command
@@ -129,7 +133,8 @@ class DefaultingGroup(CommandGroup):
     def with_command(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the arguments with the name of the default command before them, unless they begin with a command.
 
-        Fewer than ``least`` arguments have no default: a single word may be a command that is misspelt.
+        ``agent --from SITE`` becomes ``agent run --from SITE``. Fewer than ``least`` arguments get no default command,
+        because a single word may be a command that is misspelt, and click then reports that.
         """
         count = len(args) + ctx.resilient_parsing  # while a shell completes a word, that is not among the arguments
         is_too_short = not args or count < self._least
@@ -142,7 +147,10 @@ class DefaultingGroup(CommandGroup):
         return super().parse_args(ctx, self.with_command(ctx, args))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return the commands that begin with ``incomplete``, otherwise the candidates of the default command."""
+        """Return the candidates for a word that may be a command, or an argument or option of the default command.
+
+        They are the commands that begin with ``incomplete``; without any, the values of the default's first argument.
+        """
         default = self.commands[self._default]
         context = click.Context(default, parent=ctx, resilient_parsing=True)
         if incomplete.startswith("-"):
@@ -152,7 +160,10 @@ class DefaultingGroup(CommandGroup):
 
 
 def _hint_at_variable(error: click.BadParameter, context: click.Context) -> None:
-    """Put the variable of the environment into the error of an option whose value is from there."""
+    """Put the name of the variable into the error of an option whose wrong value is from the environment.
+
+    The user, who has not written the option, otherwise looks for the mistake on the command line.
+    """
     option, environment = error.param, click.core.ParameterSource.ENVIRONMENT
     if isinstance(option, click.Option) and context.get_parameter_source(str(option.name)) is environment:
         name = next(flag for flag in option.opts if flag.startswith("--"))
@@ -211,9 +222,9 @@ def first_sentence(docs: str) -> str:
 
 
 def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write the options of a command by group; without ``--all`` omit the rare ones, with a remark.
+    """Write the options of a command by group into its help.
 
-    The remark names the command that shows all, and is left out if none is omitted.
+    Without ``--all`` rare options are omitted, and if there are any, a last line names the command that shows all.
     """
     everything, has_hidden = bool(context.meta.get(ALL)), False
     for title, options in option_groups(command, context).items():
@@ -270,10 +281,11 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
 
 
 def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
-    """Write a usage error in JSON to stdout if ``--json`` is among the ``arguments``, which could not be parsed.
+    """Write a usage error in JSON to stdout if ``--json`` is among the ``arguments``, for a program that reads it.
 
-    Raise ``OSError``.
+    The arguments could not be parsed, so the option is searched for in them. Raise ``OSError``.
     """
+    # Behind "--" there are no options.
     options = {word.partition("=")[0] for word in takewhile(lambda word: word != "--", arguments)}
     if "--json" not in options:
         return
@@ -294,7 +306,10 @@ def _streams(name: str, options: Collection[str]) -> bool:
 
 
 def _as_written(name: str, arguments: Sequence[str]) -> str:
-    """Return the option as the user wrote it; click splits ``-var`` into ``-v``, ``-a`` and ``-r``."""
+    """Return the option ``name`` of click's error as the user wrote it, for the message and the nearest option.
+
+    Click splits ``-var`` into ``-v``, ``-a`` and ``-r`` and complains about ``-a``; the user must see ``-var``.
+    """
     written = [word.partition("=")[0] for word in arguments if word.startswith("-")]
     if name in written or name.startswith("--"):
         return name
@@ -310,7 +325,10 @@ def _advice_on_command(name: str, context: click.Context | None) -> str:
 
 
 def _advice_on_option(name: str, context: click.Context | None) -> str:
-    """Return the advice on an unknown option: the nearest one, unless that deletes or shows secrets; or ""."""
+    """Return the advice on an unknown option: the nearest option of the command, or "" without one.
+
+    An option that deletes or shows secrets is not named: a user must not copy it from a message without reading.
+    """
     if context is None:
         return ""
     command = context.command

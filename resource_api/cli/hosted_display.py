@@ -102,14 +102,18 @@ class Display:
             self._live.close()
 
     def host_started(self, host: Host, batch: int) -> None:
-        """Begin the span of a host in the trace; with ``--json`` emit its start, with the number of its batch."""
+        """Note that a job was sent to a host: begin the host's span in the trace, and with ``--json`` emit the start."""
         if self._session.tracing is not None:
             self._session.tracing.host_started(host.name)
         if self._json:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
-        """Receive a host's document, such as a step or the result: save, pass on, emit or show it."""
+        """Receive a document that a host has sent, such as a step or the result, and show it at once where demanded.
+
+        With ``--json`` it is emitted, with ``--verbose`` its lines are shown. Of a result, the answer is saved as the
+        host's plan for ``-o``, and passed to ``on_result``. The trace gets a span of each step.
+        """
         kind = document["type"]
         if self._session.tracing is not None:
             self._session.tracing.host_event(host, document)
@@ -127,7 +131,10 @@ class Display:
                 self._session.output.error_text(line)
 
     def host_ended(self, report: HostReport) -> None:
-        """Receive the outcome of a host: count a failure, end its span in the trace, emit it or show its error."""
+        """Receive the outcome of a host; with ``--json`` emit it, with ``--verbose`` show its error at once.
+
+        A failed host is named in the line of progress from now on. The host's span in the trace ends.
+        """
         if not report.succeeded:
             self._failed.append(report.name)
         if self._session.tracing is not None:
@@ -141,10 +148,10 @@ class Display:
                 self._session.output.error_text(line)
 
     def batch_ended(self, batch: BatchReport) -> None:
-        """Show the new results of a batch of hosts, and its counts if another batch follows.
+        """Show the results of a batch that no earlier batch had, and its counts if another batch follows.
 
-        A result of a host in an earlier batch is not new. Overviews and the resources of ``resource`` are shown at the
-        end, as one table. With ``--verbose`` each line was shown when it came.
+        Overviews and the resources of ``resource`` are left out: they are one table at the end. With ``--verbose`` the
+        lines of results were shown when they came.
         """
         if self._json:
             self._emit("batch_end", _batch(batch))
@@ -160,9 +167,9 @@ class Display:
             self._session.output.print(text.batch(batch.number, batch.of, counts, following))
 
     def next_batch(self, batch: BatchReport) -> str:
-        """Return the reason not to begin the next batch, or "".
+        """Return the reason not to begin the next batch, which ends the run, or "".
 
-        It is the failure of the command of ``--between``, or the user's no to the question of ``--pause``.
+        ``--between`` runs a command of the user, whose failure is a reason. ``--pause`` asks the user, whose no is one.
         """
         settings = self._session.settings
         if not (settings.get("between") or settings.get("pause")):
@@ -182,7 +189,7 @@ class Display:
         return "" if go_on else "the answer was no"
 
     def before_batch(self, batch: BatchStart) -> str:
-        """Return the reason not to begin a batch, the failure of the user's command ``--before``, or ""."""
+        """Return the reason not to begin a batch, which ends the run: the user's command ``--before`` has failed; or ""."""
         if not self._session.settings.get("before"):
             return ""
         self._release_terminal()
@@ -224,7 +231,8 @@ class Display:
     def finish(self, reports: Sequence[HostReport], stop: str, code: int, *, can_rerun: bool) -> None:
         """Show the end of a run: the overviews, the table of resources, or the outputs and counts.
 
-        ``stop``: the reason for an early end, or "". After failures show the ``--rerun`` if ``can_rerun``.
+        ``stop``: the reason for an early end, or "". ``can_rerun``: the run was recorded, so that after failures the
+        last line advises ``--rerun``.
         """
         seconds = time.monotonic() - self._began
         if self._json:
@@ -338,7 +346,10 @@ class Display:
 
 
 def lines_of(session: Session, work: Work, document: Mapping[str, object], *, color: bool = False) -> list[str]:
-    """Return the lines that show a document from a host; hosts may send anything, so also the line of an error."""
+    """Return the lines that show a document from a host.
+
+    Hosts are not trusted and may send any document: one that cannot be shown becomes the line of an error.
+    """
     try:
         if document["type"] == "result":
             return list(_answer_lines(session, work, document.get("document")))
@@ -372,9 +383,10 @@ def plan_lines(document: Mapping[str, object], registry: Registry, style: Style)
 
 
 def _rows(group: HostGroup, host: str = "") -> Iterator[Mapping[str, object]]:
-    """Yield the resources in the common answer of a group of hosts, as ``host`` has sent them.
+    """Yield the resources in the equal answers of a group of hosts, for the table or the JSON of ``resource``.
 
-    Answers that differ only in the host's name and address are equal. For "" the names are those of one of the hosts.
+    Answers are equal if they differ only in the host's own name and address. For a ``host`` they are as that host has
+    sent them; for "" a placeholder such as ``${host.name}`` is in them where hosts differ.
     """
     for document in group.documents(host):
         rows = document.get("document") if document["type"] == "result" else None
@@ -418,7 +430,10 @@ class Overviews:
                 output.error_text(text.error(f"{host.name}: {host.error}"))
 
     def _host(self, report: HostReport) -> HostOverview:
-        """Return a host with its overview, or with the reason that it has none: it failed, or sent something else."""
+        """Return a host with its overview, for the table or page of all hosts.
+
+        A host that failed, or sent a document of another form, has the reason instead.
+        """
         if not report.succeeded:
             status = report.status if report.status in run_text.STATUSES else "failed"
             return HostOverview(report.name, status, report.error or report.status)
@@ -433,7 +448,7 @@ def overviews_page(hosts: Sequence[HostOverview], seconds: float) -> str:
 
 
 def _folded(rows: Iterable[tuple[Iterable[str], Mapping[str, object]]]) -> list[dict[str, object]]:
-    """Return the rows of a table of many hosts: equal rows once, with the folded names of their hosts."""
+    """Return the rows of a table of many hosts: equal rows once, with the names of their hosts, as ``web[1:50]``."""
     #: Row as text → the row, and the hosts that have it.
     equal: dict[str, tuple[Mapping[str, object], list[str]]] = {}
     for names, row in rows:

@@ -97,7 +97,11 @@ def run(
 def _confirmed_plans(
     hosted_run: HostedRun, work: Work, stack: str, confirm: Callable[[str], bool]
 ) -> tuple[Mapping[str, Mapping[str, object]], int]:
-    """Show the plans of a destruction and ask; return the confirmed ones by host, or none with the exit code."""
+    """Plan a destruction on all hosts, show the plans and ask; return the confirmed ones by host, and 0.
+
+    A host plans again before it destroys anything and compares with the confirmed plan. Without a yes, or if nothing
+    would be destroyed, return no plan and the exit code of the command.
+    """
     plans = ShownPlans()
     # A destruction is the plan of the empty manifest.
     planning = work._replace(command="plan", options={**work.options, "empty": True})
@@ -111,10 +115,10 @@ class HostedRun:
     """Runs of one command over hosts, with the archives of this package and of the user's modules."""
 
     def __init__(self, session: Session, work: Work, key: bytes, earlier: RecordedRun | None) -> None:
-        """Make the archives for ``work``; ``key``: the key of the digests of inputs.
+        """Make the archives that hosts need for ``work``; ``key``: the key of the digests of inputs, which may be secret.
 
-        A rerun has the batches of the ``earlier`` run by default. Raise ``ManifestError`` if ``work`` has another
-        manifest, input or module than that run.
+        A rerun does the rest of the ``earlier`` run, whose batches are the default. Its hosts must get the same as the
+        others: raise ``ManifestError`` if ``work`` has another manifest, input or module than that run.
         """
         self._session = session
         self._package = archives.package_archive(f"{_fleet_directory()}/payloads", work.libraries)
@@ -181,9 +185,10 @@ class HostedRun:
         return make_rollout(hosts, self._session.settings["at_once"], batches, bound)
 
     def _begin(self, work: Work, ledger: Ledger | None) -> tuple[str, bytes]:
-        """Begin the record of the run if there is a ledger, that is, if the run changes anything.
+        """Begin the record of the run for a later ``--rerun``, if there is a ledger: only runs that change hosts have one.
 
-        Return the run's id and the key of the digests that the record has of inputs; b"" without a ledger.
+        Return the run's id, and the key of the digests of inputs or b"". The record has digests, not the inputs: a rerun
+        only compares them, and they may be secret.
         """
         if ledger is None:
             return secrets.token_hex(8), b""
@@ -200,7 +205,7 @@ class HostedRun:
         return ledger.begin(fields, self._digest, ((name, digests[id(work.inputs[name])]) for name in work.hosts)), key
 
     def _connections(self, work: Work) -> HostConnections:
-        """Return connections to the hosts; warn where fewer can be open than the number of hosts in parallel."""
+        """Return connections to the hosts; warn if the limit of open files allows fewer of them than ``--at-once``."""
         settings = self._session.settings
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
         hosts = min(settings["at_once"], len(work.hosts))
@@ -210,7 +215,10 @@ class HostedRun:
         return open_connections(Archives(self._package, self._modules), settings, transports)
 
     def _shared_job(self, work: Work, run_id: str) -> HostJob:
-        """Return the part of the job that is the same for all hosts: command, manifest, modules, options, operator."""
+        """Return the part of the job that is the same for all hosts, made once; ``_job`` adds each host's own part.
+
+        The operator, as in ``anna@laptop``, is named in messages to other users who wait for the lock of a host.
+        """
         context = parse_traceparent(os.environ.get("TRACEPARENT", ""))
         return HostJob(
             work.command,
@@ -227,7 +235,8 @@ class HostedRun:
     def _job(self, work: Work, shared: HostJob, key: bytes, name: str) -> tuple[Host, HostJob]:
         """Return a host and its job: the ``shared`` part with the host's own inputs, plan and span of the trace.
 
-        It is made at the host's turn, so that not all jobs are in memory. ``key``: of the digests of inputs.
+        ``FleetRun`` calls this at the host's turn, so that not all jobs are in memory at once. ``key``: the key of the
+        digests of inputs.
         """
         host = work.hosts[name].host(name)
         if (seconds := self._session.settings["connect_timeout"]) is not None:
@@ -257,11 +266,18 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | Non
 
 @contextmanager
 def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
-    """Let each signal in the block end the run a step further, the fourth at once; yield the signals so far."""
+    """Let each signal in the block end the run more abruptly, see ``handle``; yield the list of signals so far.
+
+    The caller needs the last one for the exit code.
+    """
     signals = list[int]()
 
     def handle(number: int, _frame: object) -> None:
-        """End the run a step further: begin no hosts, end running ones early, leave them, exit."""
+        """End the run more abruptly with each signal.
+
+        The first one starts no further hosts, the second ends running hosts after their step, the third no longer waits
+        for them, and the fourth exits at once.
+        """
         signals.append(number)
         if len(signals) >= _LAST_INTERRUPT:
             os._exit(128 + number)
@@ -293,7 +309,10 @@ class ShownPlans:
         self._acting = 0
 
     def add(self, host: str, document: object) -> None:
-        """Add a host's plan to the counts of the question; leave out a document of another form."""
+        """Add a host's plan to the counts in the question, and keep its identity for the destruction.
+
+        A document of another form is ignored: that host then has no confirmed plan, and nothing is destroyed there.
+        """
         try:
             plan = saved_plan.validated(document, host)
         except ManifestError:
@@ -311,7 +330,10 @@ class ShownPlans:
 
 
 def _check_options(settings: Settings) -> None:
-    """Raise ``UsageError`` for options that hosts cannot follow, that contradict each other or that lack a terminal."""
+    """Raise ``UsageError`` for wrong options before any host is contacted.
+
+    These are options that hosts cannot follow, that contradict each other, or that need a terminal.
+    """
     if (url := settings.get("state")) is not None:
         if url.startswith("postgresql:"):
             advice = "leave out --state and RESOURCE_API_STATE, or name a path on the hosts with sqlite:PATH"

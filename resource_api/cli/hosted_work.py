@@ -68,7 +68,7 @@ class Work(NamedTuple):
 
     @property
     def shown_project(self) -> str | None:
-        """The project in reports, or None where only the hosts know it, which execute the manifest."""
+        """The project for reports of the run; None for a manifest in Python, which only the hosts execute."""
         if project := self.options.get("project"):
             return str(project)
         return None if self.is_program else self.project or None
@@ -129,7 +129,10 @@ def _declared(session: Session, command: str, documents: Sequence[Document]) -> 
 
 
 def _job_options(session: Session, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return the options of the command on a host as JSON data; ``arguments``: those that only this command has."""
+    """Return the options of the command on a host as JSON data, for its job.
+
+    ``arguments``: those that only this command has. Of a key only the URL is sent: the host reads the key itself.
+    """
     settings = session.settings
     job_options = {name: settings[name] for name in _PASSED if name in settings}
     job_options |= {**options.run_options(settings), **arguments, "log_level": threshold(settings)}
@@ -152,7 +155,10 @@ def _plain(value: object) -> Any:
 def _libraries(
     session: Session, documents: Sequence[Document], plans: Iterable[Mapping[str, object]] = ()
 ) -> Sequence[str]:
-    """Return the Python libraries that hosts need for the types and functions in manifest or plans."""
+    """Return the Python libraries to send along, because the types or functions in the manifest or plans need them.
+
+    Hosts have no libraries of this package of their own.
+    """
     data = [*(document.data for document in documents), *plans]
     programs = [document.raw for document in documents if document.file.endswith(".py")]
     return archives.needed_libraries(data, programs, session.registry.user_directories, session.registry.trust.read)
@@ -172,7 +178,10 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
 
 
 def _saved_plans(session: Session, path: str, hosts: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, object]]:
-    """Return each host's plan if ``path`` is their directory, or {}. Raise ``ManifestError`` or ``UsageError``."""
+    """Return each host's plan from the directory ``path`` that ``plan -o`` has written; {} if it is a manifest.
+
+    Raise ``ManifestError`` with the problems of all hosts' plans, ``UsageError`` for the plan of a single machine.
+    """
     if not os.path.isdir(path):
         if read_saved_plan(path) is not None:
             raise UsageError(f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR")
@@ -192,9 +201,9 @@ def _saved_plans(session: Session, path: str, hosts: Mapping[str, Inventory]) ->
 
 
 def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
-    """Return the digest of a run's content, whatever its hosts: a rerun is refused if that has changed meanwhile.
+    """Return the digest of everything that all hosts of a run share: a rerun is refused if it has changed meanwhile.
 
-    ``modules``: the digest of the user's modules. ``key``: of the digests of inputs, which may be secret.
+    ``modules``: the digest of the user's modules. ``key``: the key of the digest of inputs, which may be secret.
     """
     # Inputs from the environment count only if the manifest declares them: the digests of the hosts' inputs have these.
     stronger = {
@@ -227,7 +236,11 @@ _COMPARED: Final = 20
 
 
 def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | None) -> Mapping[str, Inventory]:
-    """Return the hosts of ``--on`` with their inventories, of a rerun the remaining ones; warn of likely mistakes."""
+    """Return the selected hosts with their inventories; of a rerun, those that the ``earlier`` run has left undone.
+
+    A rerun uses the earlier selection unless ``--on`` is given. Warn of inventories that other users can change, and of
+    names that are likely mistyped.
+    """
     settings, trust = session.settings, session.registry.trust
     request: Mapping[str, Any] = earlier.request if earlier is not None else {"on": (), "hosts_file": None}
     patterns, file = settings["on"] or request["on"], settings["hosts_file"] or request["hosts_file"]
@@ -248,7 +261,10 @@ def select_hosts(session: Session, manifest: str | None, earlier: RecordedRun | 
 
 
 def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[str, Inventory]) -> None:
-    """Warn of addresses, which are in no inventory, that are similar to a name of one: they may be mistyped."""
+    """Warn of a selected name that no inventory has, and which therefore counts as an address, but may be mistyped.
+
+    It is suspicious if it is similar to a name in an inventory.
+    """
     #: Advice → the addresses that it is about.
     by_hint: dict[str, list[str]] = {}
     for address, names in islice(selection.suggestions(hosts), _COMPARED):

@@ -93,7 +93,10 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
-        """Import and return a command, or return None for an unknown name; ``import`` is the function ``import_``."""
+        """Import the module of one command and return the command, or None for an unknown name.
+
+        A command whose name is a keyword of Python, ``import``, is the function ``import_``.
+        """
         if cmd_name not in COMMANDS:
             return None
         module = next((module for module, names in _MODULES.items() if cmd_name in names), cmd_name)
@@ -103,7 +106,7 @@ class _Commands(click.Group):
 
     @cached_property
     def _help(self) -> click.Option:
-        """The one option ``--help`` that all commands share: click would make one for each, see ``get_help_option``."""
+        """The option ``--help`` that all commands share, for a faster start: click would make one for each command."""
         text = "Show this message and exit."
         return click.Option(
             ["-h", "--help"], is_flag=True, is_eager=True, expose_value=False, callback=_show_help, help=text
@@ -160,10 +163,10 @@ def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> 
 
 
 def _commit_of_checkout() -> str:
-    """Return the commit and date of the checkout that this program runs from, or an empty text outside of one.
+    """Return the commit and date of the checkout that this program runs from, for ``--version``; or "".
 
-    Git answers only to the owner of the checkout. It is started without ``subprocess``, as this module imports click
-    alone.
+    Outside of a checkout, without Git, and for a user to whom the checkout does not belong, there is no answer. Git is
+    started without ``subprocess``, whose import would slow down each start.
     """
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     if not os.path.exists(f"{root}/.git"):
@@ -223,7 +226,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
-    """Report that a command line cannot be parsed, with advice, also in JSON; return the exit code."""
+    """Report that a command line cannot be parsed, with advice on stderr, and with ``--json`` also in JSON on stdout.
+
+    Return the exit code. There is no session yet, which otherwise reports errors.
+    """
     from resource_api.cli.help import with_advice, write_json
     from resource_api.cli.output import open_closed_streams
     from resource_api.model.values.text import escape_lines

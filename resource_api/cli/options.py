@@ -43,7 +43,10 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator for a set of options that commands share, in the order of decorators above a function."""
+    """Return one decorator for a set of options that commands share, so that a command names the set only.
+
+    The options are in the order in which their decorators would stand above a function.
+    """
 
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):
@@ -80,7 +83,10 @@ def key(context: click.Context, _option: click.Parameter, value: str | None) -> 
 
 
 def _inputs_key(context: click.Context, _option: click.Parameter, value: str | None) -> age.Identities | None:
-    """Return the identities of ``age:PATH``, or None without it; the file is not read yet. Raise ``BadParameter``."""
+    """Return the identities of ``--inputs-key age:PATH``, which decrypt files of inputs, or None without the option.
+
+    The file is read only with the first encrypted file. Raise ``BadParameter``.
+    """
     if value is None or context.resilient_parsing:
         return None
     scheme, _, path = value.partition(":")
@@ -98,7 +104,7 @@ class Path(click.ParamType[str]):
     envvar_list_splitter = os.pathsep
 
     def __init__(self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True) -> None:
-        """Accept the options of ``click.Path``: the path must exist, may be a file, may be a directory."""
+        """Take the options of ``click.Path``: whether the path must exist, may be a file, and may be a directory."""
         self.name = "file" if file_okay else "directory"
         if file_okay and dir_okay:
             self.name = "path"
@@ -134,7 +140,10 @@ class Path(click.ParamType[str]):
 
 
 def output_file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
-    """Return the path of a file to write. Raise ``BadParameter`` for ``-``, which is standard output elsewhere."""
+    """Return the path of a file to write. Raise ``BadParameter`` for ``-``.
+
+    In other programs ``-`` is standard output; here it would become a file with that name.
+    """
     if value == "-":
         raise click.BadParameter("'-' is no file; write the name of one (./- for this one)")
     return value

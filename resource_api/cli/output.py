@@ -134,9 +134,9 @@ class Output:
         return event
 
     def _render(self, logger: object, method: str, event: EventDict) -> str:
-        """Return the line of a log event; below it the diff of a changed text, if the event has one.
+        """Return the line of a log event, and below it the diff of a changed text, if the event has one.
 
-        The diffs of one resource have the lines of a screen at most.
+        All diffs of one resource in a row together get at most the lines of one screen, so that the log stays readable.
         """
         if event.get("change") is None:
             return logs.render_line(logger, method, event, color=self._log_color)
@@ -148,7 +148,7 @@ class Output:
         return lines
 
     def _without_repetition(self, _logger: object, _method: str, event: EventDict) -> EventDict:
-        """Return the event of an error without the output of a program at its end, if warnings have just shown that.
+        """Return a log event; from an error remove a program's output that warnings have shown right before it.
 
         Also count the lines since the first failure: if there are many, the end of the run shows the failures again.
         """
@@ -174,7 +174,10 @@ class Output:
         return changes.Style(self._color, self._diff, self.log.mask)
 
     def _own_stream(self, number: int) -> TextIO:
-        """Return a stream for a copy of a standard descriptor, into which providers' code does not print."""
+        """Return a stream for a copy of descriptor 1 or 2, for the command's own text.
+
+        The descriptor itself remains for the prints of providers, which are not mixed into that text.
+        """
         with suppress(OSError):
             (sys.stdout if number == 1 else sys.stderr).flush()
         return _OwnStream(number, self._drain, self._cleared)
@@ -224,10 +227,11 @@ class Output:
         return (self.stdout.fileno(), self.stderr.fileno(), *more)
 
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
-        """Mask a new secret in the output of child processes, which write to descriptors past this process.
+        """Mask a new secret in the output of child processes, which write to descriptors without this process.
 
-        The first secret starts the filter's process. ``declared``: it is an input's value, so that its lines and short
-        words are secrets too. Raise ``ResourceAPIError`` if the filter cannot be started.
+        The first secret starts the filter, a process through which that output then goes. ``declared``: the secret is an
+        input's value, so that each line of it, and a short one too, is masked. Raise ``ResourceAPIError`` if the filter
+        cannot be started.
         """
         with self._lock:
             if self._filter is not None:
@@ -238,7 +242,7 @@ class Output:
     def _start_filter(self) -> None:
         """Start, once, the process that masks secrets and escapes controls in the output of child processes.
 
-        It costs time, so only with secrets or on a terminal. Raise ``ResourceAPIError``.
+        The start takes time, so callers start it only for a secret or a terminal. Raise ``ResourceAPIError``.
         """
         with self._lock:
             if self._filter is not None:
@@ -327,7 +331,10 @@ class Output:
             self.stderr.write(escape_lines(self.log.mask(text)) + "\n")
 
     def _log_print(self, text: str) -> None:
-        """Log a line that Python code has printed, with the type of the running provider: it is no result."""
+        """Log a line that Python code has printed, with the type of the running provider.
+
+        It goes to stderr, because stdout is for the command's own result, which programs parse.
+        """
         context = current.get()
         if context is None and not self._json_log:
             self.error_text(text)  # of the interpreter, as with -X importtime
@@ -340,7 +347,10 @@ class Output:
         os.dup2(self.stdout.fileno(), 1)
 
     def flush(self) -> None:
-        """Flush all streams, the prints of providers first; redirect failing ones, and record stdout's error."""
+        """Flush all streams, the prints of providers first, before other text follows or the command ends.
+
+        A failing stream is redirected to /dev/null; the error of stdout is recorded for the exit code.
+        """
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()

@@ -51,7 +51,10 @@ class LiveLines:
         return columns or _SIZE[0], rows or _SIZE[1]
 
     def show(self, lines: Sequence[str]) -> None:
-        """Replace the lines on the terminal; show none after ``close`` or in the background of the terminal."""
+        """Replace the lines on the terminal by new ones.
+
+        Nothing is written after ``close``, or while this process is in the background, where a write could stop it.
+        """
         with self._locked():
             if self._closed or not self._in_foreground():
                 return
@@ -82,7 +85,10 @@ class LiveLines:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock, or go on without it after a short wait: its holder may be the interrupted code itself."""
+        """Hold the lock, so that threads do not mix their text; go on without it after a short wait.
+
+        In a signal handler the holder may be the interrupted code of the same thread, which cannot release it.
+        """
         acquired = self._lock.acquire(timeout=_LOCK_PATIENCE)
         try:
             yield
@@ -112,7 +118,7 @@ class LiveLines:
             self._closed = True
 
     def _in_foreground(self) -> bool:
-        """Return whether the terminal is this process's: in the background a write could stop it."""
+        """Return whether this process is in the foreground of its terminal: in the background a write could stop it."""
         with suppress(OSError):  # it is not the terminal that controls this process
             return os.tcgetpgrp(self._descriptor) == os.getpgrp()
         return True
@@ -167,7 +173,7 @@ class ProgressDisplay:
     def _registered(self, activity: Activity) -> Iterator[None]:
         """Register an activity, which each ``update`` shows while the block runs; then erase its line, if it had one.
 
-        ``running`` and ``waiting`` differ only in the caller of ``update``: a thread, or the code that waits.
+        It is common to ``running``, for which a thread calls ``update``, and ``waiting``, where the waiting code does.
         """
         self._due[activity] = activity.started + _FIRST
         try:

@@ -75,7 +75,10 @@ class Reporting:
         self.targets = targets
 
     def detach(self) -> Sequence[Target]:
-        """Return the targets, and send them nothing from now on: a command within this one reports its run to them."""
+        """Return the targets for a command that is called within this one, as ``apply`` by the agent.
+
+        That command reports the run to them, so this one sends them nothing from now on.
+        """
         self.detached = True
         targets, self.targets = self.targets, ()
         return targets
@@ -91,9 +94,9 @@ class Reporting:
 
 
 def _is_same_file(path: str, other: str) -> bool:
-    """Return whether a report at ``path`` would replace the existing file ``other``: both are one file, also by a link.
+    """Return whether a report at ``path`` would replace the file ``other``: both exist and are one file, also by a link.
 
-    A path may end in a slash, which ``Path`` drops: the system refuses ``site.yaml/`` for a file.
+    ``Path`` drops a slash at the end: the system would find no file at ``site.yaml/``, but the report would replace it.
     """
     with suppress(OSError):
         return Path(path).samefile(Path(other))
@@ -141,7 +144,10 @@ def metrics(text: str) -> Target:
 
 
 def _add_to_directory(directory: Path, document: Document) -> None:
-    """Write a document into a file named by its time and run; remove the oldest beyond ``KEPT``. Raise ``OSError``."""
+    """Write a document into a new file of a directory, named by the run's time and id. Raise ``OSError``.
+
+    Only the newest ``KEPT`` reports stay, so that those of an agent do not fill the disk.
+    """
     make_directory(str(directory))
     began = document.get("started") or time.time()
     stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(began))}.{int(began % 1 * 1000):03}Z"
@@ -163,7 +169,10 @@ def _import_reporter(module: str, name: str) -> Reporter:
 
 
 def _file_target(path: str, form: Callable[[Document], str], mode: int) -> Target:
-    """Return a target that writes a document to a file, by ``form``. Raise ``UsageError`` now if it is not writable."""
+    """Return a target that writes a document to a file, as the text that ``form`` returns.
+
+    Raise ``UsageError`` if the file cannot be written: the user must know before the run, not after it.
+    """
     file = Path(path)
     if os.path.isdir(file):
         raise UsageError(f"{path}: is a directory")
@@ -184,7 +193,7 @@ def _json(document: Document) -> str:
 
 
 def _xml(document: Document) -> str:
-    """Return a document as JUnit XML; of a run over many hosts each host is a test case."""
+    """Return a document as JUnit XML, for CI systems; of a run over many hosts each host is a test case."""
     if document["kind"] == "fleet":
         document = as_run(cast("FleetJson", document))
     return junit_and_metrics.junit(document)

@@ -160,7 +160,10 @@ class Session:
             self.console.emit_problem(problem._replace(code="untrusted_manifest"))
 
     def stdin_manifest(self) -> Manifest:
-        """Return the manifest on stdin; the console keeps its text for source lines. Raise ``ManifestError``."""
+        """Return the manifest on stdin. Raise ``ManifestError``.
+
+        The console keeps its text, which cannot be read again, for the source lines under problems.
+        """
         from resource_api.manifest.read import STDIN, read_stdin
 
         try:
@@ -201,9 +204,10 @@ class Session:
 
     @contextmanager
     def providers_of(self, manifest: str | None) -> Iterator[None]:
-        """Add the types of a manifest's Terraform providers to the registry. Raise ``ManifestError``.
+        """Add the types of a manifest's Terraform providers to the registry, so that a command can list or read them.
 
-        The manifest is read for it; for None nothing is added. The programs of the providers run until the block ends.
+        Only the programs of the providers know these types, and run until the block ends. For None nothing is added.
+        Raise ``ManifestError``.
         """
         if manifest is None:
             yield
@@ -213,7 +217,10 @@ class Session:
             yield
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
-        """Return the result of ``find`` for a type's name, in any case of letters. Raise ``UsageError`` with advice."""
+        """Return the definition that ``find`` returns for the name of a type, which the user may write as ``File``.
+
+        Raise ``UsageError`` with advice for an unknown one.
+        """
         name = type_name.lower()
         try:
             return find(name)
@@ -277,10 +284,10 @@ class Session:
                 self._end_progress()
 
     def _problem(self, error: ResourceAPIError) -> Problem:
-        """Return the problem that shows an error.
+        """Return the problem that shows an error to the user.
 
-        The error of a damaged or unencrypted state advises a command with the options of this one; that of a provider
-        has its position in the manifest.
+        The error of a damaged or unencrypted state advises a command, which gets the options ``--state`` and ``--key``
+        of this one. The error of a provider has its position in the manifest.
         """
         message = str(error)
         if isinstance(error, (StateDamaged, StateNotEncrypted)):
@@ -294,8 +301,8 @@ class Session:
     def _fail(self, error: BaseException, problems: Sequence[Problem], code: int) -> int:
         """Show the problems that end the command, end its JSON, and return the exit ``code``.
 
-        ``error``: the exception itself. ``--debug`` shows its traceback if it is an unexpected one, and the error of a
-        type's definition determines the source line that is shown.
+        ``error``: the exception that they are made of. If it is unexpected, ``--debug`` shows its traceback. If it is
+        the error of a type's definition, the source line under a problem is from the type's file.
         """
         self._problems = problems
         if self.settings.get("debug") and not isinstance(error, ResourceAPIError):
@@ -318,7 +325,7 @@ class Session:
     def _report(self, code: int) -> int:
         """Send the document to the reporters, and the trace to its receiver; return the exit code.
 
-        If a reporter fails, a run keeps its code; any other command that would succeed gets 1.
+        If a reporter fails, a run keeps its code, which is about the machine; any other successful command gets 1.
         """
         if self.reporting is None:
             return code

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def run_on_hosts(session: Session, command: str, manifest: str | None = None, **arguments: Any) -> int | None:
-    """Run a command on the hosts that its options select; return the exit code, or None without such options."""
+    """Run a command on the hosts that its options select, and return the exit code.
+
+    Return None without such options: the caller then runs the command on this machine.
+    """
     if not options.is_hosted(session.settings):
         return None
     return hosted_run.run(session, command, manifest, **arguments)
@@ -83,14 +86,15 @@ class DeclinedError(Exception):
 def asker(session: Session, command: str, declined: str, needed: str = "--yes") -> Callable[[str], bool]:
     """Return a function that asks the user a question, and writes the text ``declined`` for any answer but yes.
 
-    Raise ``UsageError`` at once without a terminal to ask on; ``needed``: the options that replace an answer.
+    Raise ``UsageError`` now if there is no terminal to ask on, before the caller does any work for the question.
+    ``needed``: the options that replace an answer, for that error.
     """
     if session.json or not sys.stdin.isatty():
         reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
         raise UsageError(f"{command} needs {needed} {reason}")
 
     def confirmed(question: str) -> bool:
-        """Return whether the answer to the question is yes; otherwise write that nothing is done."""
+        """Return whether the user's answer to the question is yes; otherwise write the text ``declined``."""
         if session.output.confirmed(question):
             return True
         session.output.stderr.write(f"{declined}.\n")

@@ -71,7 +71,10 @@ _directory_option = click.option(
 
 
 def _default_mode() -> str:
-    """Return the default of ``--mode``: ``noop`` if RESOURCE_API_NOOP is true. Raise ``BadParameter``."""
+    """Return the default of ``--mode``: ``noop`` if RESOURCE_API_NOOP is true, as for ``apply``.
+
+    Raise ``BadParameter`` for another text in it; the message names the variable, because the user gave no ``--mode``.
+    """
     try:
         return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
     except click.BadParameter as error:
@@ -186,9 +189,9 @@ def _default_directory() -> str:
 
 
 def _session(settings: Settings, *, runs: bool = False) -> Session:
-    """Return a session of a subcommand; ``runs``: it applies a manifest.
+    """Return a session for a subcommand; ``runs``: it applies a manifest, see ``Session``.
 
-    The import is here because ``agent run``, which stays in memory between runs, needs no session.
+    ``agent run`` stays in memory between its runs and needs no session, so the module is imported only here.
     """
     from resource_api.cli.session import Session
 
@@ -211,12 +214,15 @@ def once(**settings: Any) -> int:
 
 
 def _default_report(settings: Settings) -> Target:
-    """Return the target without ``--report``: ``reports/`` in ``--directory``, or beside the default ``agent/``."""
+    """Return the target that receives the reports of runs without ``--report``, so that each run leaves one.
+
+    It is the directory ``reports/`` in ``--directory``, or beside the default directory ``agent/``.
+    """
     directory = _directory(settings) if settings["directory"] else _default_directory()
     target = reporting.report_directory(f"{directory}/reports")
 
     def report(document: Mapping[str, object]) -> None:
-        """Write the report of a run. Raise ``Untrusted`` for a directory that others can change."""
+        """Write the report of a run, and make the directory. Raise ``Untrusted`` for one that others can change."""
         make_directory(target.text)
         target.reporter(document)
 
@@ -250,7 +256,7 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
 def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Settings) -> None:
     """Write the metrics that a killed run could not write itself, so that monitoring sees the failure.
 
-    Raise ``OSError`` or ``StateError``.
+    Without ``--project`` the project is that of the last recorded run. Raise ``OSError`` or ``StateError``.
     """
     if not settings["metrics"]:
         return
@@ -263,7 +269,10 @@ def _report_killed(agent: Agent, killed: run_schedule.KilledRun, settings: Setti
 
 
 def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
-    """Make the session write the metrics of a paused agent at its end, for monitoring, but no report."""
+    """Make the session write metrics at its end from which monitoring sees that the agent is paused, but no report.
+
+    The document repeats the project, end and generation of the last run, because no new run takes place.
+    """
     last: Mapping[str, object] = agent_status.last_run(agent.directory) or {}
     if session.reporting is not None:
         session.reporting.detach()  # a pause is no run: no report and no trace of it is written
@@ -305,8 +314,8 @@ def _once(session: Session, agent: Agent, source_fields: dict[str, Any], setting
 def _apply(session: Session, version: SourceVersion, settings: Settings, keep: Callable[[Any], None]) -> int:
     """Apply a version of the source by the command ``apply``, and return the exit code.
 
-    ``version`` is the last verified one if the newest cannot be verified: its error is then shown. ``keep`` receives
-    the document of the run, to be recorded.
+    If the newest version cannot be verified, ``version`` is the last verified one: the error is shown, and its exit
+    code replaces that of a success. ``keep`` is called with the document of the run, to record it.
     """
     if version.error is not None:
         text = f"{version.error}; the last verified version stays in force"
@@ -335,7 +344,10 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
 
 
 def _record(session: Session, write: Callable[[], None]) -> None:
-    """Record a run of the agent by ``write``; a failure is shown, and the run keeps its exit code."""
+    """Record a run for ``agent status`` by calling ``write``.
+
+    A failure is only shown: the exit code is that of the run, which has changed the machine already.
+    """
     try:
         write()
     except OSError as error:
@@ -360,7 +372,7 @@ def status(**settings: object) -> int:
         return session.execute(lambda: run_on_hosts(session, "agent", subcommand="status", directory=directory))
 
     def show() -> int:
-        """Show the status of this machine's agent, and return the exit code that stands for it."""
+        """Show the status of this machine's agent; return its exit code, by which a script sees drift or failure."""
         time_now = time.time()
         document = agent_status.status(_directory(settings), time_now)
         session.console.show(lambda: document, lambda: fleet.agent_lines(document, time_now))

@@ -35,7 +35,10 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
         return code
 
     def on_plan(plan: Plan) -> None:
-        """Show the plan of a noop run, before it is carried out; switch the garbage collector on again."""
+        """Show the plan of a noop run before it is carried out; end the pause of the garbage collector.
+
+        The collector pauses during planning for speed: a search would free nothing, because the values stay in use.
+        """
         # The plan's values live until the end of the run: freeze exempts them from each later collection.
         gc.freeze()
         gc.enable()
@@ -57,7 +60,10 @@ def apply(session: Session, manifest: str, **settings: object) -> int:
 
 
 def _saved_plan(session: Session, document: Mapping[str, object], file: str) -> saved_plan.SavedPlan:
-    """Return the plan saved in a file, to be applied; register the types beside its manifest, as when it was made."""
+    """Return the plan that was saved in a file, to be applied.
+
+    The types beside its manifest are registered again: the file of the plan may be in another directory.
+    """
     # A problem quotes a line of the manifest only if that file has not changed since the plan was saved.
     session.console.source_time = os.stat(file).st_mtime
     plan = saved_plan.SavedPlan(document, file, session.runtime.key)

@@ -93,7 +93,10 @@ def _absolute(path: str) -> str:
 
 
 def _copies(store_path: str, path: str | None, *, beneath: bool = True) -> Iterator[Backup]:
-    """Yield the copies of a path and of all ``beneath`` it, or all for None, oldest first. Raise ``ResourceError``."""
+    """Yield the copies of a path, to be listed or restored, the oldest first; for None those of all paths.
+
+    ``beneath``: also the copies of files in the directory ``path``. Raise ``ResourceError`` for an unreadable store.
+    """
     try:
         copies = backups.list_backups(store_path)
     except OSError as error:

@@ -86,9 +86,10 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
 
 
 def _with_generation(bundle: Bundle, before: Bundle | None, generation: int | None) -> Bundle:
-    """Return a bundle with its ``generation``, the number that must grow with each change.
+    """Return a bundle with its ``generation``, a number by which machines refuse older versions of the bundle.
 
-    For None it is one more than that of the bundle ``before``, which is to be replaced; the same for equal files.
+    For None it is one more than the generation of the bundle ``before``, which is to be replaced, or the same if both
+    bundles have equal files. Without such a bundle it is 1.
     """
     if generation is not None or before is None:
         return bundle._replace(generation=generation or 1)
@@ -97,7 +98,10 @@ def _with_generation(bundle: Bundle, before: Bundle | None, generation: int | No
 
 
 def _existing_bundle(path: str, name: str) -> Bundle | None:
-    """Return the bundle to replace, or None. Raise ``UsageError`` for another file, which is not overwritten."""
+    """Return the bundle that the new one replaces, for the next generation; None if there is no file.
+
+    Raise ``UsageError`` for a file that is no bundle: it may be the user's own and is not overwritten.
+    """
     try:
         return bundles.read(reading.read(path, bundles.LARGEST_FILE))
     except FileNotFoundError:

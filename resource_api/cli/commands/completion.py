@@ -79,9 +79,9 @@ def _script_path(shell: str) -> tuple[Path, str]:
 
 
 def _home(variable: str, default: str) -> Path:
-    """Return the directory for a user's own files in a variable of XDG, or ``default`` below the home directory.
+    """Return the user's directory of a variable such as XDG_DATA_HOME, or its ``default`` below the home directory.
 
-    Raise ``UsageError`` without a home directory.
+    A relative path in the variable is ignored, as the XDG standard demands. Raise ``UsageError`` without a home.
     """
     value, home = os.environ.get(variable, ""), os.path.expanduser("~")
     if value.startswith("/"):

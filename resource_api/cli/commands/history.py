@@ -148,9 +148,10 @@ def report(session: Session, run: str | None, form: str, since: float | None, **
 
 
 def _run_document(session: Session, form: str, call: Call) -> RunJson | OverviewJson:
-    """Return the document of a run, or of the runs of a period; then treat ``--format json`` as ``--json``.
+    """Return the document of a run, or of the runs of a period; from then on ``--format json`` means ``--json``.
 
-    Only then: an error of reading is shown as text, because with ``--format json`` stdout has only documents of runs.
+    An error while the document is read is still shown as text: with ``--format json``, stdout has only documents of
+    runs, but with ``--json`` errors are documents too.
     """
     document = commands.run(call)
     session.output.json = session.json or form == "json"

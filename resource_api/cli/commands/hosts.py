@@ -129,7 +129,11 @@ class _Key(NamedTuple):
 
 
 def _select(session: Session, patterns: Sequence[str], file: str | None) -> list[Host]:
-    """Return the hosts of WHERE in the inventory ``file``, or all. Raise ``UsageError`` or ``ManifestError``."""
+    """Return the hosts that WHERE selects in the inventory ``file``, or all; None: that of the working directory.
+
+    Warn of an unused ``&NAME`` in WHERE and refuse an unused ``!NAME``, which are likely mistyped. Raise ``UsageError``
+    or ``ManifestError``.
+    """
     default = file or inventory.beside(None)
     if not patterns and default is None:
         raise UsageError(f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts")
@@ -141,7 +145,10 @@ def _select(session: Session, patterns: Sequence[str], file: str | None) -> list
 
 
 def _document(host: Host) -> dict[str, object]:
-    """Return a host as ``--json`` shows it: of a password only its source, of jump hosts their names in ``via``."""
+    """Return a host as ``hosts list --json`` shows it, without secrets.
+
+    Instead of a password it has the password's source, such as a file. Jump hosts are only names, in ``via``.
+    """
     password = host.become_password
     source = None if password is None else password.document()
     fields = {name: value for name, value in host._asdict().items() if name != "jump_hosts"}
@@ -175,9 +182,10 @@ def _address(host: Host) -> str:
 
 
 def _fetch_keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
-    """Return the SSH keys of hosts, for the user to trust; one that ``known_hosts`` contradicts or revokes is refused.
+    """Return the present SSH key of each host, or the reason that it cannot be fetched, for the user to compare.
 
-    With ``fingerprints``, an unknown key that has none of them is refused too. Raise ``ResourceError``.
+    Refused are keys that ``known_hosts`` contradicts or revokes, and, with ``fingerprints``, unknown keys that have
+    none of them. Raise ``ResourceError``.
     """
     keys = []
     for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):

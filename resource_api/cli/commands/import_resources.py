@@ -155,9 +155,10 @@ def _project(session: Session, out: str) -> str:
 
 
 def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[list[str], bool]:
-    """Return the lines of a manifest of all resources of types, and whether all of them could be read.
+    """Return the lines of a manifest of all resources of types, and whether all resources could be read.
 
-    A resource that no manifest can declare as it is, ``unlisted``, is a comment with the reason in it.
+    The next run must not change anything: a resource that its provider would change or refuse if it were declared as it
+    is, ``unlisted``, becomes a comment with the reason.
     """
     reader = session.reader
     definitions, explicit = resource_selection.find_types(reader, type_names)
@@ -171,7 +172,7 @@ def _manifest_lines(session: Session, type_names: str, project: str) -> tuple[li
 def _with_imports(content: bytes, out: str) -> Manifest:
     """Return the written manifest with ``lifecycle: {import: TITLE}`` in each resource: ``/etc/motd`` for a file.
 
-    Only this run needs it, to take the resources over; the file ``out`` is for later runs and goes without.
+    This run takes the resources over by these entries. Later runs do not need them, so the file ``out`` has none.
     """
     document = yaml_reader.read(content, out)
     resources = {

@@ -59,7 +59,10 @@ def show_inputs(session: Session, manifest: str, **_settings: object) -> None:
 
 
 def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
-    """Yield ``NAME: VALUE`` and the source of each, sources in one column except beside long values."""
+    """Yield a line ``NAME: VALUE  SOURCE`` for each input; the sources are in one column.
+
+    Values wider than ``_WIDEST`` do not count for the column, which one long value would move off the screen.
+    """
     cells = [f"{escape(value.name)}: {show_value(value.value) if value.place else '(not given)'}" for value in values]
     column = max((cell_width for cell_width in map(width, cells) if cell_width <= _WIDEST), default=0)
     for cell, value in zip(cells, values, strict=True):
@@ -110,10 +113,10 @@ def _recipients(session: Session, file: str) -> Sequence[object]:
 
 
 def _edit_text(session: Session, file: str, text: str) -> str | None:
-    """Let the user edit the decrypted text of a file of inputs, until it is valid; return it, or None without a change.
+    """Let the user edit the decrypted text of a file of inputs until it is valid; return it, or None without a change.
 
-    The file for the editor is in a directory in memory. Raise ``ManifestError`` for a mistake that the user leaves,
-    without the text, which is secret.
+    The text is secret: the editor's file is in a directory in memory, never on a disk, and the ``ManifestError`` for a
+    mistake that the user leaves uncorrected does not quote the text.
     """
 
     def accept(edited: str) -> str:
@@ -147,7 +150,10 @@ def _replace(path: str, before: bytes | None, after: bytes) -> None:
 
 
 def _warn_of_lost_key(session: Session, path: str, file: str) -> None:
-    """Warn where the key of this call does not open the file any more: the user could not edit it again."""
+    """Warn if the key of ``--inputs-key`` does not open the file that was just encrypted for FILE.recipients.
+
+    The user could not edit that file again with this key.
+    """
     identities = session.settings["inputs_key"]
     try:
         if identities is not None:

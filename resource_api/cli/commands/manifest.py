@@ -61,9 +61,9 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: o
 
 
 def _empty_manifest(session: Session) -> Source:
-    """Return the empty manifest for ``eval``; its project selects the recorded resources that an expression reads.
+    """Return an empty manifest for an expression without one; its project selects the recorded resources to read.
 
-    It is that of ``--project``, or the only one in state.
+    The project is that of ``--project``, or the only one in state. With several in state, no resource can be read.
     """
     recorded = {name.project for name in session.runtime.store.stacks()}
     project = session.settings["project"] or (recorded.pop() if len(recorded) == 1 else "none")

@@ -145,7 +145,7 @@ def _refusal(name: str) -> str:
     """Return the reason why a new type or component cannot have this name, with advice, or an empty text."""
     if not TYPE_NAME.match(name):
         split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()  # AptKey: apt_key
-        words = re.sub(r"[^a-z0-9]+", "_", split).strip("_0123456789")
+        words = re.sub(r"[^a-z0-9]+", "_", split).strip("_0123456789")  # 2-apt.key: apt_key
         hint = f"; did you mean '{words}'?" if TYPE_NAME.match(words) else ""
         return f"'{name}' cannot be the name of a type: it takes lower case letters, digits and underscores{hint}"
     if len(name) > LONGEST:

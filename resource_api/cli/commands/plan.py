@@ -185,9 +185,9 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
 
 
 def _show_destruction(session: Session, planned: Plan, *, noop: bool, asks: bool) -> None:
-    """Show the plan of ``destroy`` under noop, or above the question if it ``asks``, but not with ``--json``.
+    """Show the plan of ``destroy``: with ``--noop`` as the result, without ``--yes`` (``asks``) above the question.
 
-    If nothing is recorded, so that nothing can be destroyed, log this.
+    If nothing is recorded, log that there is nothing to destroy. With ``--json`` stdout is for events only.
     """
     if noop:
         session.console.show_noop(planned)
@@ -281,7 +281,7 @@ watch.params = [parameter for parameter in plan.params if parameter.name not in 
 
 
 def _handle_signals(handlers: Mapping[int, Any]) -> None:
-    """Install the handlers of signals, for ``watch`` and for the process of a plan.
+    """Install the handlers of signals: in ``watch`` one that ends it, in the process of a plan the default ones.
 
     A signal that the caller of the command ignores, as nohup(1) does, stays ignored.
     """
@@ -298,8 +298,8 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Signatures:
     """Make one plan in a new process, which imports changed modules anew; return the files to watch next.
 
-    ``base``: the working directory of the command. ``before``: the files of the last plan, which are watched further
-    after a plan that failed early.
+    The process reports the files that it has read through a file in memory. ``base``: the working directory of the
+    command. ``before``: the files of the last plan; after a plan that failed early they are watched too.
     """
     with open(os.memfd_create("watched files"), "r+", encoding="utf-8") as report:
         if (pid := os.fork()) == 0:
@@ -326,9 +326,10 @@ def _wait_for(pid: int) -> int:
 
 
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
-    """Make one plan in this forked process, write the files that it read to the descriptor ``report``, and exit.
+    """Make one plan in this forked process, write the files to watch to the descriptor ``report``, and exit.
 
-    The files are those to watch: not those of the machine, which the phases ``_MACHINE`` of the plan read.
+    These are the files that the plan reads, except in the phases ``_MACHINE``: there it reads the machine's own files,
+    which change without an edit of the user.
     """
     code = 70  # the exit code of an error that the session of the plan could not report
     try:
@@ -349,15 +350,16 @@ def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn
 def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
     """Return a mapping that receives every file that this process opens for reading from now on, with its signature.
 
-    Only while ``relevant()``: other files belong to the machine, not to the plan. A signature is made before the file
-    is first opened, so that no later change is missed. ``base``: the working directory, for relative paths.
+    ``watch`` compares the signatures to see changes; each is made before the file is opened, so that no later change is
+    missed. While ``relevant()`` is False, files belong to the machine, not to the plan, and are left out. ``base``: the
+    working directory, for relative paths.
     """
     signatures: Signatures = {}
 
     def note(event: str, arguments: Any) -> None:
-        """Record the signature of a file that is opened for reading, before its content is read; for ``addaudithook``.
+        """Record the signature of a file that is about to be read; Python calls this hook for each audited event.
 
-        Left out are files that are not the user's, such as those of the interpreter.
+        Files that the user does not edit, such as those of the interpreter and compiled modules, are left out.
         """
         if event not in _EVENTS or not isinstance(arguments[0], (str, bytes)):
             return
@@ -372,9 +374,10 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
 
 
 def watched_directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
-    """Return the directories where a missing file of a failed plan may appear, with their signatures.
+    """Return the directories that ``watch`` must watch after a failed plan, with their signatures.
 
-    They are those of its ``files``, and those of types and components on the module path.
+    The plan may have failed because a file is missing, which then appears beside its other ``files``, or among the
+    types and components on the module path. The package's own directory is left out: nobody edits it.
     """
     paths = {os.path.dirname(path) for path in files}
     for root in module_path:
@@ -398,7 +401,10 @@ def signature(path: str) -> list[int] | None:
 
 
 def wait_for_change(signatures: Mapping[str, object]) -> None:
-    """Wait until a file's signature changes, and then until none changes: an editor may still write."""
+    """Wait until a file's signature changes, so that the next plan is due, and then until no signature changes.
+
+    The second wait is for an editor or a checkout that is still writing files: the plan must not read half of them.
+    """
     while (before := _signatures(signatures)) == signatures:
         time.sleep(_INTERVAL)
     while (current := _signatures(signatures)) != before:

@@ -43,7 +43,10 @@ def list_(session: Session, manifest: str, **_settings: object) -> None:
 
 
 def _terraform() -> ModuleType:
-    """Return the module about Terraform providers. Raise ``UsageError`` without the extra ``terraform``."""
+    """Return the module about Terraform providers, whose libraries are optional.
+
+    Raise ``UsageError`` with advice if the extra ``terraform`` of the package is not installed.
+    """
     try:
         from resource_api.runtime import terraform_providers
     except ImportError as error:

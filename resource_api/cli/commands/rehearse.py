@@ -32,7 +32,7 @@ def _terminal() -> int:
     """Return a copy of the terminal's descriptor, for the shell of ``--shell``. Raise ``UsageError`` without one."""
     if not sys.stdin.isatty():
         raise UsageError("--shell needs a terminal as standard input")
-    # Processes in the overlay get another file as descriptor 0.
+    # A copy, because in the overlay descriptor 0 of each process is another file.
     return os.dup(sys.stdin.fileno())
 
 

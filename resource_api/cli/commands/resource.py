@@ -95,7 +95,10 @@ class _Call(LocalCall):
         return self.session.find_definition(self.session.registry.type, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the provider of a type by ``--provider``, ``--manifest`` or ``--config``; None if it needs none."""
+        """Return the configured provider by ``--provider``, ``--manifest`` or ``--config``.
+
+        Return None if no option selects one and the type has no configuration: its only provider is then used.
+        """
         session, options = self.session, self.options
         session.warn_of_inputs()
         # Inputs are read only if they were given, or a declared provider may use them.
@@ -113,10 +116,13 @@ class _Call(LocalCall):
         return command_inputs.secret_value(attribute, text)
 
     def report(self, report: RunReport) -> int:
-        """Log the summary of a change, after a failure write the document of ``--json``; return the exit code."""
+        """Log the summary of a change and return the exit code.
+
+        After a failure write the document of ``--json`` here: no resource is shown then, which would be that document.
+        """
         self.session.log.write("info", "", str(report))
         code = self.session.exit_code(report)
-        if code not in {0, 2}:
+        if code not in {0, 2}:  # 2: changed, with --detailed-exitcodes
             self.session.console.end_failed(report, code)
         return code
 
@@ -137,11 +143,11 @@ def _check_options(session: Session) -> None:
 
 
 def _show(session: Session, listed: Listed, selected: SelectedProvider | None, *, listing: bool) -> int:
-    """Show resources, or edit them; return the exit code.
+    """Show resources as a manifest or in the form of ``--format``, or edit them with ``--edit``; return the exit code.
 
-    ``selected``: the provider of the command line, or None; the manifest that is printed declares it. A ``listing`` can
-    be applied without a change: resources that would be changed or refused are comments in it. One resource is shown as
-    it is.
+    ``selected``: the provider of the command line, or None; the printed manifest declares it. A ``listing`` of a type
+    must be applicable without a change, so resources that would be changed or refused are comments in it. A single
+    resource is shown as it is.
     """
     settings = session.settings
     if settings["edit"]:
@@ -205,7 +211,10 @@ def _show_documents(session: Session, listed: Listed, form: str) -> None:
 
 
 def _tables(listed: Listed, columns: int | None) -> Iterator[str]:
-    """Yield the lines of a table for each type with resources; above each is the type's name if there are more."""
+    """Yield the lines of one table for each type with resources, since types differ in their columns.
+
+    If more than one type is listed, the type's name is above its table.
+    """
     for number, (definition, rows) in enumerate(pair for pair in listed if pair[1]):
         if len(listed) > 1:
             if number:

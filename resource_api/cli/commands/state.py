@@ -176,9 +176,10 @@ def _copied_line(stack: CopiedStack) -> str:
 
 
 def _is_stack_named() -> bool:
-    """Return whether --stack, or its variable, was given: its default must not select the stack ``default`` here.
+    """Return whether the user has named a stack, by ``--stack`` or its variable.
 
-    Without it ``import`` uses the stack in the file, and ``copy`` copies all of a store.
+    If not, the default value of ``--stack`` does not count: ``import`` uses the stack in the file, and ``copy`` copies
+    all stacks.
     """
     return click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
 
@@ -290,7 +291,10 @@ def rename_stack(session: Session, name: str, new: str, project: str | None, **_
 
 
 def _dependent_stacks(store: Store, name: StackName) -> list[str]:
-    """Return the stacks whose last apply has used an output of a stack, as ``PROJECT/STACK``: they still need it."""
+    """Return, as ``PROJECT/STACK``, the stacks whose last apply has used an output of the stack ``name``.
+
+    Their next apply needs that output, so ``stack rm`` refuses to forget the stack ``name``.
+    """
     dependents: list[str] = []
     for stack in store.stacks():
         applies = [run for run in store.history(stack) if run["command"] == "apply"]
@@ -352,7 +356,10 @@ def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_setting
 
 
 def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the manifest, known by its suffix, and the output's name in ``words``, if given. Raise ``UsageError``."""
+    """Return the manifest and the name of the output in the arguments ``[MANIFEST] [NAME]``, each None if not given.
+
+    As both are optional, the first word is the manifest if it has the suffix of one. Raise ``UsageError`` for more.
+    """
     manifest = words[0] if words[:1] and words[0].endswith(_MANIFESTS) else None
     rest = words if manifest is None else words[1:]
     if len(rest) > 1:

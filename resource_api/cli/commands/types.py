@@ -47,7 +47,10 @@ def types(session: Session, manifest: str | None, *, notes: bool, **_settings: o
 
 
 def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
-    """Return the lines of a type in a list, wrapped beside its name; one line without a terminal or on a narrow one."""
+    """Return the lines of a type in a list, its text wrapped beside its name to the ``columns`` of the terminal.
+
+    Without a terminal it is one line, for programs that read lines; also on a terminal too narrow for a second column.
+    """
     if columns is None or columns < len(name) + _NARROWEST:
         return [name + text]
     return rendering.wrapped(text, columns, " " * len(name), name)
