@@ -102,7 +102,7 @@ class Display:
             self._live.close()
 
     def host_started(self, host: Host, batch: int) -> None:
-        """Note that a job was sent to a host: begin the host's span in the trace, and with ``--json`` emit the start."""
+        """Begin the span of a host in the trace, as its job was sent; with ``--json`` emit the start."""
         if self._session.tracing is not None:
             self._session.tracing.host_started(host.name)
         if self._json:
@@ -189,7 +189,7 @@ class Display:
         return "" if go_on else "the answer was no"
 
     def before_batch(self, batch: BatchStart) -> str:
-        """Return the reason not to begin a batch, which ends the run: the user's command ``--before`` has failed; or ""."""
+        """Return the reason not to begin a batch, which ends the run: the failure of the command ``--before``; or ""."""
         if not self._session.settings.get("before"):
             return ""
         self._release_terminal()

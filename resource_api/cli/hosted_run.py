@@ -115,7 +115,7 @@ class HostedRun:
     """Runs of one command over hosts, with the archives of this package and of the user's modules."""
 
     def __init__(self, session: Session, work: Work, key: bytes, earlier: RecordedRun | None) -> None:
-        """Make the archives that hosts need for ``work``; ``key``: the key of the digests of inputs, which may be secret.
+        """Make the archives that hosts need for ``work``; ``key``: the key of the digests of inputs.
 
         A rerun does the rest of the ``earlier`` run, whose batches are the default. Its hosts must get the same as the
         others: raise ``ManifestError`` if ``work`` has another manifest, input or module than that run.
@@ -185,10 +185,10 @@ class HostedRun:
         return make_rollout(hosts, self._session.settings["at_once"], batches, bound)
 
     def _begin(self, work: Work, ledger: Ledger | None) -> tuple[str, bytes]:
-        """Begin the record of the run for a later ``--rerun``, if there is a ledger: only runs that change hosts have one.
+        """Begin the record of the run for a later ``--rerun``, if there is a ledger, as for a run that changes hosts.
 
-        Return the run's id, and the key of the digests of inputs or b"". The record has digests, not the inputs: a rerun
-        only compares them, and they may be secret.
+        Return the run's id, and the key of the digests of inputs or b"". The record has only digests of the inputs,
+        which may be secret: a rerun compares them.
         """
         if ledger is None:
             return secrets.token_hex(8), b""

@@ -155,10 +155,7 @@ def _plain(value: object) -> Any:
 def _libraries(
     session: Session, documents: Sequence[Document], plans: Iterable[Mapping[str, object]] = ()
 ) -> Sequence[str]:
-    """Return the Python libraries to send along, because the types or functions in the manifest or plans need them.
-
-    Hosts have no libraries of this package of their own.
-    """
+    """Return the Python libraries to send along, because types or functions in the manifest or plans need them."""
     data = [*(document.data for document in documents), *plans]
     programs = [document.raw for document in documents if document.file.endswith(".py")]
     return archives.needed_libraries(data, programs, session.registry.user_directories, session.registry.trust.read)

@@ -229,9 +229,9 @@ class Output:
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
         """Mask a new secret in the output of child processes, which write to descriptors without this process.
 
-        The first secret starts the filter, a process through which that output then goes. ``declared``: the secret is an
-        input's value, so that each line of it, and a short one too, is masked. Raise ``ResourceAPIError`` if the filter
-        cannot be started.
+        The first secret starts the filter, a process through which that output then goes. ``declared``: the secret is
+        the value of an input, so that its lines and short words are masked too. Raise ``ResourceAPIError`` if the
+        filter cannot be started.
         """
         with self._lock:
             if self._filter is not None:

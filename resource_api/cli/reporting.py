@@ -94,7 +94,7 @@ class Reporting:
 
 
 def _is_same_file(path: str, other: str) -> bool:
-    """Return whether a report at ``path`` would replace the file ``other``: both exist and are one file, also by a link.
+    """Return whether a report at ``path`` would replace the file ``other``: both are one existing file, also by a link.
 
     ``Path`` drops a slash at the end: the system would find no file at ``site.yaml/``, but the report would replace it.
     """

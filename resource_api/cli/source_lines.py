@@ -51,7 +51,7 @@ _TOKENS: Final = {
 
 
 def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int = 0) -> list[str]:
-    """Return two lines of text: a source line behind its number, and carets below a part of it.
+    """Return two lines of text: a source line behind its number, and carets below the part with the mistake.
 
     The carets span ``length`` characters, or for 0 the token at ``column`` in the syntax of ``form`` (``yaml``,
     ``json``, ``python``). ``number`` 0: an argument of the command line. A long line is cut around the carets.
@@ -76,7 +76,10 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
 
 
 def _cells(text: str) -> tuple[list[str], list[int]]:
-    """Return the text of each character on the terminal, and its columns there, for the position of the carets."""
+    """Return, for each character of a text, the text that is displayed for it and the columns which that takes.
+
+    Carets are below the right character only if tabs, wide and escaped characters count with their columns.
+    """
     if text.isascii() and text.isprintable():  # almost always, and each problem of a file has a line
         return list(text), [1] * len(text)
     cells = ["    " if character == "\t" else escape(character) for character in text]
@@ -84,10 +87,10 @@ def _cells(text: str) -> tuple[list[str], list[int]]:
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
-    """Return the first and the last index, exclusive, of the characters of a line that are displayed.
+    """Return the range of a line's characters to display: its first index, and its last one, exclusive.
 
-    A line of more than ``WIDTH`` columns is cut so that the character ``start``, with the first caret, is in it.
-    ``widths``: the columns of each character.
+    A line of more than ``WIDTH`` columns is cut on both sides, so that the first caret, at the character ``start``, is
+    on the screen. ``widths``: the columns of each character.
     """
     if sum(widths) <= WIDTH:
         return 0, len(widths)
@@ -172,9 +175,10 @@ class SourceLines:
         self._hidden: dict[tuple[str, int, bool], bool] = {}
 
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
-        """Return the argument of the command line that a problem is about: ``-i`` or no option, and ``NAME=VALUE``.
+        """Return the argument of the command line with a problem's value: ``-i`` or no option, and ``NAME=VALUE``.
 
-        None if a file has the value. The last argument of a name is the one in force.
+        The source line is then that argument. Return None if the value is in a file. Of several arguments with one name
+        the last one is in force.
         """
         if problem.attribute is None or (problem.code not in INPUT_CODES and problem.file):
             return None
@@ -184,7 +188,10 @@ class SourceLines:
         return None
 
     def _under_argument(self, problem: Problem, option: str, text: str) -> list[str]:
-        """Return an argument with carets under its value, or under its name if that is unknown; [] for a secret."""
+        """Return an argument of the command line with carets under its value, or under its name if that is unknown.
+
+        Return [] if the value may be a secret: messages end up in logs.
+        """
         line = option + text
         name, _, value = text.partition("=")
         if self._mask(line) != line:
@@ -197,9 +204,9 @@ class SourceLines:
         return excerpt(line, 0, len(option) + len(name) + 2, length=len(value))
 
     def _is_plain(self, attribute: str) -> bool:
-        """Return whether the value of an attribute of the command's type may be shown.
+        """Return whether the value of ``ATTRIBUTE=VALUE``, for the command's type, may be shown.
 
-        It may not if the attribute is a secret, or likely a misspelt one, or if the type is unknown.
+        A secret may not, nor the value of a name that is likely a misspelt secret. If the type is unknown, nothing may.
         """
         declared = self._attributes(self._type_name[:1].lower() + self._type_name[1:])
         if declared is None:
@@ -231,15 +238,18 @@ class SourceLines:
         return excerpt(lines[problem.line - 1], problem.line, problem.column, form)
 
     def _outline(self, file: str) -> _Outline:
-        """Return the lines of a file with their structure; read once, without lines if they may not be shown."""
+        """Return the lines of a file with their structure, which is computed once for all problems of the file.
+
+        A file whose lines may not be shown has none, see ``_read``.
+        """
         if file not in self._files:
             self._files[file] = _Outline(self._read(file))
         return self._files[file]
 
     def _read(self, file: str) -> Sequence[str]:
-        """Return the lines of a file for excerpts; none if it is unreadable, encrypted or changed.
+        """Return the lines of a file for excerpts; none if it is unreadable, encrypted, or changed since it was parsed.
 
-        They are split as by the parser of its format, so that their numbers are those of problems.
+        They are split as the parser of its format does it, so that the line numbers of problems are right.
         """
         try:
             if file != STDIN and (file.endswith(AGE) or os.stat(file).st_ctime > self._began):
@@ -253,15 +263,15 @@ class SourceLines:
         return (_LINE_END if self._suffix(file) == ".py" else _YAML_LINE_END).split(text)
 
     def _suffix(self, file: str) -> str:
-        """Return the suffix of a file, which determines its syntax; for standard input by its content."""
+        """Return the suffix of a file, which determines its syntax; standard input gets one by its content."""
         if file == STDIN:
             return ".json" if self._stdin.lstrip().startswith(b"{") else ".yaml"
         return os.path.splitext(file)[1].lower()
 
     def _may_be_secret(self, file: str, index: int, unparsed: bool) -> bool:  # noqa: FBT001 - part of a key
-        """Return whether a line must stay hidden: it has a known secret, or its value may be that of a secret key.
+        """Return whether a line must not be shown: it has a known secret, or may be a value of a key for secrets.
 
-        In an ``unparsed`` file, with a syntax error, any word of it or of a line before it may be meant as the key.
+        ``unparsed``: the file has a syntax error, so that any word on the line, or on a line before it, may be the key.
         """
         outline = self._outline(file)
         line = outline.lines[index]
@@ -281,9 +291,9 @@ class SourceLines:
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the names of secrets in a file, and the names of the other attributes of its types.
 
-        Secrets are sensitive attributes and inputs, and the values and inputs that these are made of. By the other
-        names ``_resembles`` distinguishes a misspelt name of a secret from one that only looks like it. Return None if
-        the file has too many names of types to load: every line may then be secret.
+        Secrets are sensitive attributes and inputs, and the values and inputs that these are made of. ``_resembles``
+        needs the other names too: ``pasword`` is nearest to the secret ``password``, ``path`` to another attribute.
+        Return None if the file has too many names of types to load: every line may then be secret.
         """
         types = {name for line in outline.lines for name in _groups(_TYPE, line)}
         if len(types) > _MOST_TYPES:
@@ -328,8 +338,11 @@ class _Outline:
 
     @cached_property
     def _above(self) -> Sequence[int]:
-        """For each line the index of its parent in YAML, under which it is indented; -1 for none."""
-        #: ``outer``: the indentation and index of each line under which the next one may stand, the outermost first.
+        """For each line the index of its parent in YAML, under which it is indented; -1 for none.
+
+        The value on a line may belong to a key on its parent line, such as ``password:``, and so be a secret.
+        """
+        #: ``outer``: the indentation and index of each line that may be the parent of the next one, outermost first.
         indices, outer = [], list[tuple[int, int]]()
         for index, line in enumerate(self.lines):
             indentation = _indentation(line)
@@ -346,10 +359,11 @@ class _Outline:
         return list(accumulate(keyed, max, initial=-1))
 
     def belongs_to(self, index: int, *, siblings: bool) -> Iterator[str]:
-        """Yield the lines with the keys to which the value on the line ``index`` may belong: itself, and its parents.
+        """Yield the lines whose keys the value on the line ``index`` may belong to: that line itself and its parents.
 
-        A line without a key may continue the value of the nearest key before it. ``siblings``: also the lines before it
-        under the same parent. In a file with a syntax error it may be meant to continue their values.
+        If one of these keys is secret, the line must not be shown. A line without a key may continue the value of the
+        nearest key before it. ``siblings``, for a file with a syntax error: also the lines before it under the same
+        parent, whose values it may be meant to continue.
         """
         line, above = self.lines[index], self._above[index]
         yield line
@@ -386,7 +400,8 @@ def _only_declares(line: str) -> bool:
 def _may_name_secret(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
     """Return whether a name such as ``db_password`` is likely that of a secret, although no type declares it.
 
-    It is not if it is one of the ``plain`` names, or nearest to one of them and of about the same length: misspelt.
+    It is not if it is a ``plain`` name, an attribute that is declared as no secret, or likely a misspelt one: a plain
+    name is the nearest to it and has about the same length.
     """
     if name in plain or not _SECRET_WORD.search(name):
         return False
@@ -402,9 +417,10 @@ def _is_flag(name: str) -> bool:
 
 @cache
 def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
-    """Return whether a name is one of ``secret``, or is likely misspelt for one: the nearest of all names is secret.
+    """Return whether a name is one of ``secret``, or likely a misspelt one, whose value is then secret too.
 
-    A name of ``plain`` is no misspelt one.
+    ``pasword`` is misspelt if the nearest of all declared names is the secret ``password``. A name of ``plain`` is
+    declared itself, as no secret.
     """
     if name in secret or name in plain or not secret:
         return name in secret
@@ -412,9 +428,10 @@ def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool
 
 
 def _names(line: str, *, words: bool) -> set[str]:
-    """Return the names on a line to which a value may belong: its keys, and its anchors in YAML, such as ``&token``.
+    """Return the names on a line to which a value may belong, to be compared with the names of secrets.
 
-    Without a key, all words of the line may be such a name. ``words``: also with one, as the file cannot be parsed.
+    They are its keys, and its anchors in YAML, such as ``&token``. On a line without a key every word may be such a
+    name; if the file cannot be parsed, ``words``, also on a line with a key.
     """
     keys = set(_KEY.findall(line))
     if not words and not keys and _RESOURCE.match(line):

@@ -80,8 +80,8 @@ class Tracing:
     def host_event(self, host: str, document: Mapping[str, object]) -> None:
         """Add the span of a finished step of a host, unless there are too many.
 
-        The host sends only its duration, and its clock may be wrong: the step ends now. Leave out a document of another
-        form: hosts may send anything.
+        As the host's clock may be wrong, the span ends now and begins earlier by the duration that the host has sent.
+        A document of another form is ignored: hosts are not trusted.
         """
         steps = self._steps.get(host)
         if document["type"] != "step_end" or steps is None:
@@ -153,9 +153,9 @@ def run_span(document: Mapping[str, object], began: float, ended: float, code: i
 
 
 def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
-    """Return the attributes of the span of a whole run: its identity, exit code and counts.
+    """Return the attributes of the span of a whole run, by which a user selects traces: identity, exit code, counts.
 
-    No value of an attribute is in it, because it could be secret.
+    Values of resources are not among them, because they could be secret.
     """
     summary = document.get("summary") or {}
     names = ("project", "stack", "run", "command", "generation")
@@ -171,7 +171,10 @@ def _run_attributes(document: Mapping[str, Any], code: int) -> Attributes:
 
 
 def _first_error(document: Mapping[str, Any]) -> str | None:
-    """Return the error for the span of a run: of the first failed step, else the first problem, or None."""
+    """Return the error for the span of a run: that of the first failed step, else the first problem, else None.
+
+    A span has room for one error; those of the other steps are in their own spans.
+    """
     errors = [f"{step['reference']}: {step['error']}" for step in _steps(document) if step["status"] == "failed"]
     errors += [str(problem["message"]) for problem in document.get("problems") or ()]
     return errors[0][:_LONGEST] if errors else None
@@ -191,10 +194,10 @@ def _planning(document: Mapping[str, object], began: float) -> Iterator[Span]:
 
 
 def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span]:
-    """Yield the spans of a run's calls with those of their resources, and of failed resources without a call.
+    """Yield a span for each call of a provider with its resources as children, and for each resource that failed before.
 
-    A trace has ``MOST`` resources at most, the failed ones first. Add the number of resources that are left out to
-    ``attributes``, those of the run's span.
+    A trace must not grow too large: it has at most ``MOST`` resources, the failed ones first. The number of those that
+    are left out is added to ``attributes`` of the run's span.
     """
     if document.get("kind") != "run":
         return

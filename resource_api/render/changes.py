@@ -76,9 +76,10 @@ PLAIN: Final = Style()
 
 
 def cut_pair(texts: Sequence[str], widest: int = _WIDEST) -> list[str]:
-    """Return two values, each cut to ``widest`` characters so that their first difference is visible.
+    """Return two values, each cut to ``widest`` characters, so that the user sees where they differ.
 
-    If both are longer, both begin shortly before it.
+    If both are longer than ``widest`` and their beginnings are equal, both are shown from ``_BEFORE`` characters before
+    the first difference: ``…``, then the part with the difference.
     """
     are_long = min(map(len, texts)) > widest and texts[0] != texts[1]
     same = common_start(*texts) if are_long else 0
@@ -87,7 +88,10 @@ def cut_pair(texts: Sequence[str], widest: int = _WIDEST) -> list[str]:
 
 
 def cut_line(line: str, widest: int = _WIDEST, start: int = 0) -> str:
-    """Return a line; of one longer than ``widest`` the part from ``start``, ``…`` for omitted text, and its length."""
+    """Return a line, cut to ``widest`` characters from ``start`` on, so that it fits a screen.
+
+    A cut line has ``…`` for omitted text and its whole length: ``…port 8080… (5000 characters)``.
+    """
     if len(line) <= widest:
         return line
     end = start + widest
@@ -114,9 +118,10 @@ def text_diff(
     most: int = SCREEN,
     advice: str = " (--diff full)",
 ) -> Iterator[str]:
-    """Yield the lines of a text's unified diff, by ``--diff``: all, none, or ``most`` and a count of the rest.
+    """Yield the lines of the unified diff of a changed text, which shows a user more than both texts in full.
 
-    ``names``: those of the two sides in the header. ``advice`` on the rest, after the count.
+    By ``--diff`` these are all lines, none, or at most ``most`` and a count of the rest with ``advice``, the option
+    that shows all. ``names``: those of the two sides in the header.
     """
     is_, should = difference.is_ or "", difference.should or ""
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):

@@ -2,7 +2,10 @@
 
 
 def width(text: str) -> int:
-    """Return the columns of a terminal that a text without control characters takes (Unicode Annex 11)."""
+    """Return the columns of a terminal that a text takes, to align or cut it; control characters must be escaped.
+
+    East Asian characters take two columns (Unicode Annex 11), combining characters none.
+    """
     if text.isascii():
         return len(text)
     from unicodedata import category, east_asian_width  # imported here, because few runs show such text
@@ -23,7 +26,10 @@ def cut(text: str, columns: int) -> str:
 
 
 def cut_inside(text: str, columns: int) -> str:
-    """Return a text that takes at most ``columns``; a longer one has ``…`` in its middle."""
+    """Return a text that takes at most ``columns``; a longer one has ``…`` in its middle.
+
+    Its end stays visible, where the most important part stands, such as the holder of a lock.
+    """
     if width(text) <= columns:
         return text
     end = _beginning(text[::-1], (columns - 1) // 2)[::-1]  # reversed, because it is counted from the end
@@ -31,7 +37,7 @@ def cut_inside(text: str, columns: int) -> str:
 
 
 def _beginning(text: str, columns: int) -> str:
-    """Return the longest beginning of a text that takes at most ``columns`` of a terminal."""
+    """Return the longest beginning of a text that takes at most ``columns`` of a terminal, for the part before ``…``."""
     for index, character in enumerate(text):
         columns -= width(character)
         if columns < 0:

@@ -117,7 +117,10 @@ class FunctionPage(NamedTuple):
 
 
 def types_list(registry: Registry) -> tuple[list[Definition], dict[str, str]]:
-    """Return all types and components on the module path, sorted by name; and the errors of broken ones, by name."""
+    """Return all types and components on the module path, sorted by name, and the errors of broken ones, by name.
+
+    A broken type does not prevent a list of the others: the caller warns of it.
+    """
     definitions: list[Definition] = []
     broken: dict[str, str] = {}
     for name in sorted({*registry.names(), *registry.component_names()}):
@@ -135,7 +138,7 @@ def definition_of(registry: Registry, name: str) -> Definition:
 
 
 def function_of(definition: TypeDefinition, name: str) -> FunctionPage:
-    """Return the page of a type's function. Raise ``UsageError`` where it has none of that name."""
+    """Return the function as the subject of a page, for ``describe TYPE.FUNCTION``. Raise ``UsageError`` for no function."""
     if name not in definition.functions:
         raise UsageError(f"type '{definition.name}' has no function '{name}'{hint(name, definition.functions)}")
     return FunctionPage(f"{definition.name}.{name}", definition.functions[name])
@@ -148,9 +151,10 @@ def summary(definition: Definition) -> str:
 
 
 def ordered(definition: Definition | FunctionPage) -> list[tuple[str, Attribute]]:
-    """Return the attributes by their names in manifests: namevars, ``ensure``, other properties, the rest by kind.
+    """Return the attributes by their names in manifests, in the order of pages and JSON.
 
-    Pages and JSON have them in this order. Inputs of a function stay in the order of their declaration.
+    A reader first needs the namevars and ``ensure``, then other properties, then the rest by kind. Inputs of a function
+    stay in the order of their declaration.
     """
     pairs = list(definition.attributes.items())
     if isinstance(definition, FunctionPage):
@@ -166,9 +170,10 @@ def attribute_facts(attribute: Attribute, noun: str = "property") -> str:
 
 
 def _facts(attribute: Attribute, noun: str) -> Item:
-    """Return the pieces of ``attribute_facts``, of which Markdown shows the default as code.
+    """Return an attribute's kind, marks and default as pieces: ``["property, mandatory", ", default ", "present"]``.
 
-    ``noun``: the kind of an attribute without one; "" leaves it out.
+    The default is a piece of its own because Markdown shows it as code. ``noun``: the word for the kind of an attribute
+    without a kind; "" leaves the word out.
     """
     words = [word for word in (attribute.kind or noun,) if word]
     words += [mark.replace("_", " ") for mark in _MARKS if getattr(attribute, mark)]
@@ -199,10 +204,10 @@ def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
 
 
 def _alternatives(datatype: DataType, must_be: str) -> str:
-    """Return a data type in words, such as ``auto or a port, or a list of them``, by the author's words ``must_be``.
+    """Return a data type in words, such as ``auto or a port, or a list of them``; "" if words alone cannot express it.
 
-    They describe a text with a pattern. Return "" if the data type is more than such a text, other scalars beside it
-    and lists of them, such as a hash: the caller then puts the words behind the data type.
+    The author's words ``must_be`` describe a text with a pattern: ``a port``. They suffice for that text, alone or
+    beside other scalars, and for lists of these. For a hash and the like the caller puts them behind the data type.
     """
     scalars = [leaf for leaf in datatype.leaves if leaf.kind != "Array"]
     arrays = [leaf for leaf in datatype.leaves if leaf.kind == "Array"]
@@ -218,7 +223,10 @@ def _alternatives(datatype: DataType, must_be: str) -> str:
 
 
 def _patterns(datatype: DataType) -> set[str]:
-    """Return the texts of the patterns, ``Pattern[/.../]``, in a data type, which words replace."""
+    """Return the texts of the patterns, ``Pattern[/.../]``, in a data type, at any depth.
+
+    The caller replaces them: a reader understands the author's words more easily than regular expressions.
+    """
     if datatype.kind == "Pattern":
         return {datatype.text}
     return {text for part in datatype.parts for text in _patterns(part)}
@@ -244,8 +252,8 @@ def _sections(
 ) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the sections of a page below the attributes: heading and items, the same for text and Markdown.
 
-    ``expressions``: with data types in full. ``explained``: with the meanings of features and kinds; the reference, a
-    page for each type, explains them once. ``origin``: where the type is defined, or None.
+    ``expressions``: with data types in full. ``explained``: with the meanings of features and kinds, which the pages of
+    the reference omit, because it explains them once for all types. ``origin``: the origin of the type, or None.
     """
     if isinstance(definition, TypeDefinition):
         yield from _feature_sections(definition, explained=explained)
@@ -286,7 +294,10 @@ def _type_sections(
 
 
 def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterator[tuple[str, Sequence[Item]]]:
-    """Yield the sections on a type's features and versions; only if ``explained``, the features have their meanings."""
+    """Yield the sections on a type's features and versions.
+
+    ``explained``: with the meaning of each feature, and with a schema version of 1, which the reference omits.
+    """
     items = [[words] for words in features(definition)] if explained else _short_capabilities(definition)
     if items and definition.attributes:
         yield "Features", items
@@ -296,7 +307,7 @@ def _feature_sections(definition: TypeDefinition, *, explained: bool) -> Iterato
 
 
 def _results(definition: ComponentDefinition | FunctionPage) -> tuple[str, Sequence[Item]]:
-    """Return the heading of the outputs of a component, or of a function's result, with its items."""
+    """Return the section on the value that a manifest gets: a component's outputs, or a function's result."""
     if isinstance(definition, ComponentDefinition):
         return "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
     pure = ", computed from the inputs alone, when the manifest is compiled" if definition.function.pure else ""
@@ -311,9 +322,9 @@ def features(definition: TypeDefinition) -> list[str]:
 
 
 def _short_capabilities(definition: TypeDefinition) -> list[Item]:
-    """Return the capabilities of a type's resources for a page that does not explain them: the names of features.
+    """Return the names of a type's features as one item, for a page of the reference, which does not explain them.
 
-    An item before the names is for a type whose resources are never created, which is rare.
+    A type whose resources are never created or deleted has a sentence about that before the names.
     """
     items: list[Item] = [] if definition.ensurable else [[_ENSURABLE[False]]]
     names: list[str] = []
@@ -324,7 +335,10 @@ def _short_capabilities(definition: TypeDefinition) -> list[Item]:
 
 
 def implementations(providers: Sequence[Suitability]) -> list[str]:
-    """Return a line on each provider of a type: whether it is suitable here; the first suitable one is used."""
+    """Return a line on each provider of a type: whether it is suitable on this machine, or the reason why not.
+
+    The first suitable one is marked ``used here``, as it is the default.
+    """
     chosen = next((provider.name for provider in providers if not provider.reason), "")
     return [
         f"{provider.name}: {f'not suitable: {provider.reason}' if provider.reason else 'suitable'}"
@@ -336,7 +350,7 @@ def implementations(providers: Sequence[Suitability]) -> list[str]:
 def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
     """Return the line on a title pattern: ``{name}@{host} gives name and host``.
 
-    It has the regular expression with ``expressions``, and if that is too complex for such a template.
+    In place of a template it has the regular expression if that is too complex for one, or with ``expressions``.
     """
     names, form = " and ".join(pattern.groupindex) or "nothing", template(pattern)
     if expressions or not (form or pattern.pattern == _ANY_TITLE):
@@ -368,7 +382,10 @@ def _function(name: str, function: Function, *, mixed: bool) -> Item:
 
 
 def relationships(definition: TypeDefinition) -> list[Item]:
-    """Return the automatic relationships of a type; ``$name`` stands for an attribute's value."""
+    """Return a line for each kind of automatic relationship of a type, with the resources that it refers to.
+
+    In ``User[$owner]``, ``$owner`` stands for the value of that attribute.
+    """
     items: list[Item] = []
     for word, types in definition.automatic.items():
         item: list[str] = []
@@ -380,7 +397,10 @@ def relationships(definition: TypeDefinition) -> list[Item]:
 
 
 def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the types and titles of one kind of relationship; titles that a function computes are an ellipsis."""
+    """Yield the type and title of each resource that one kind of relationship refers to, for the documentation.
+
+    A title that a function computes from the values of a resource is unknown here, and shown as ``...``.
+    """
     for type_name, titles in types.items():
         for title in [titles] if isinstance(titles, str) or callable(titles) else titles:
             yield type_name, "..." if callable(title) else title
@@ -464,7 +484,10 @@ def wrapped(line: str, width: int, margin: str, first: str | None = None) -> lis
 
 
 def _wrapped_paragraphs(docs: str, width: int, margin: str) -> list[str]:
-    """Return the paragraphs of documentation wrapped at ``width``, examples and lists unchanged."""
+    """Return the paragraphs of documentation wrapped at ``width``, each with an empty line below it.
+
+    Examples, which are indented, and lists are not wrapped: their line breaks have a meaning.
+    """
     lines: list[str] = []
     for block in _blocks(docs):
         verbatim = any(line[:1] in {" ", "\t", "-"} for line in block)

@@ -49,8 +49,8 @@ def hosts_of(number: int) -> str:
 def group(names: Sequence[str], number: int, lines: Iterable[str], style: Style = PLAIN) -> Iterator[str]:
     """Yield the lines of a group of hosts with equal results: ``web[1:3] (3 hosts):``, and the result below it.
 
-    ``names``: folded; after the first ``_WIDEST`` characters they are left out. ``number``: of the hosts. ``lines``:
-    the result.
+    ``names``: the folded names, shown up to ``_WIDEST`` characters. ``number``: the number of hosts. ``lines``: their
+    common result.
     """
     labels, room = list[str](), _WIDEST
     for name in names:
@@ -69,7 +69,10 @@ def error(reason: str, style: Style = PLAIN) -> str:
 
 
 def document_lines(document: Mapping[str, object], *, color: bool = False) -> Iterator[str]:
-    """Yield the line of a document that a host sends during a run, if it is a log line or a problem; else nothing."""
+    """Yield the line of a log line or a problem that a host sends during a run, to show it in the host's group.
+
+    Other documents, such as the events of steps, are data for the counts and have no line.
+    """
     kind = document["type"]
     if kind == "log":
         level, subject, words = (str(document.get(key) or "") for key in ("level", "subject", "message"))
@@ -98,7 +101,10 @@ def batch(number: int, batches: int, counts: Mapping[str, int], remaining: int) 
 
 
 def shown_counts(command: str, by_status: Mapping[str, int]) -> Mapping[str, int]:
-    """Return the number of hosts by status; for ``run``, which cannot detect changes, all successes as one."""
+    """Return the number of hosts by status, as a user sees them.
+
+    The command ``run`` cannot tell whether its COMMAND changed a host: ``changed`` and ``unchanged`` are one count.
+    """
     if command != "run":
         return by_status
     remaining = {status: number for status, number in by_status.items() if status not in {"changed", "unchanged"}}
@@ -122,7 +128,10 @@ def progress(total: int, started: int, ended: int, failed: int, seconds: float) 
 
 
 def hosts_in_progress(failed: Sequence[str], slowest: Mapping[str, float]) -> str:
-    """Return the end of the line of progress: ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s``."""
+    """Return the end of the line of progress: ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s``.
+
+    The user sees by it which hosts need attention. Many ``failed`` names are cut, so that the slowest hosts stay visible.
+    """
     joined = escape(",".join(failed))
     if len(joined) > _NAMES:
         joined = f"{joined[: _NAMES - 1]}…"
@@ -152,7 +161,10 @@ def _value_lines(value: object) -> Iterable[str]:
 
 
 def result_lines(command: str, result: object) -> Iterable[str]:
-    """Return the lines of a host's result of a command other than plan; none for an unexpected one."""
+    """Return the lines of a host's result of a command, in the form that the command has on one machine.
+
+    A result of an unexpected form has none: hosts may send anything.
+    """
     if isinstance(result, dict):
         return _document_lines(command, result)
     if command == "output":
@@ -212,7 +224,10 @@ def state_edit_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _state_lines(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the result of a ``state`` command on a host: a check, a recovery, an edit, or a record."""
+    """Return the lines of the result of a ``state`` command on a host: a check, a recovery, an edit, or a record.
+
+    Its subcommand is not at hand here; the keys of the result tell which one it was.
+    """
     if {"found", "done"} & result.keys():  # the keys of ``state check`` and ``state recover``
         return [escape(str(item)) for item in result.get("found") or result.get("done") or ()]
     if {"forgotten", "former"} & result.keys():
@@ -228,7 +243,10 @@ def _recorded(item: object) -> str:
 
 
 def as_run(document: FleetJson) -> dict[str, object]:
-    """Return the document of a run over hosts in the form of a single run's, with hosts as steps: for JUnit."""
+    """Return the document of a run over hosts in the form of a single run, with hosts as its steps.
+
+    So the report in JUnit's format, which is made of a run's steps, has a test case for each host.
+    """
     statuses = {"changed": "success", "unchanged": "success", "untouched": "skipped"}
     steps = [
         {

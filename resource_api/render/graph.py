@@ -37,9 +37,10 @@ def render(catalog: Catalog, form: Form) -> str:
 
 
 def _edges(catalog: Catalog) -> list[Edge]:
-    """Return the relationships of a catalog, one edge for each pair, sorted so that equal catalogs look equal.
+    """Return the relationships of a catalog as edges for all forms of the graph, one for each pair of resources.
 
-    The catalog has them by kind, as index of the later resource → indices of the earlier ones.
+    The catalog has them by kind, as index of the later resource → indices of the earlier ones. The edges are sorted, so
+    that equal catalogs give equal texts.
     """
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
@@ -140,7 +141,10 @@ def _escaped(name: str, special: Mapping[str, str]) -> str:
 
 
 def _label(entry: Entry, special: Mapping[str, str]) -> str:
-    """Return the text of a node, escaped by ``special``: its reference, and below it its element of ``for_each``."""
+    """Return the text of a node: its reference, and below it the element of ``for_each`` that it was made of, if any.
+
+    ``special``: the characters to escape in the language, and their replacements.
+    """
     element = entry.declaration.element
     lines = [str(entry.reference), *([element.origin] if element is not None else [])]
     return ("\\n" if special is _DOT else "<br>").join(_escaped(line, special) for line in lines)
@@ -152,14 +156,14 @@ def _boxed(
     """Yield the lines of a drawing's nodes: those outside of components, then components as boxes around theirs.
 
     ``node`` makes the line of a resource, ``begin`` the first line of a box from its number and name, ``end`` is the
-    last one.
+    last one: these differ between Graphviz and Mermaid.
     """
-    #: Component → its own resources, and component → those directly within it; "" is outside of all.
+    #: Component → its own resources, and component → the components directly within it; "" is outside of all.
     inside: dict[str, list[tuple[int, Entry]]] = {"": []}
     boxes: dict[str, dict[str, None]] = {}
     for index, entry in enumerate(entries):
         outer = ""
-        for name in reversed(enclosing_components(entry.parent)):
+        for name in reversed(enclosing_components(entry.parent)):  # "Site[a]", then "Site[a]/Web[b]"
             boxes.setdefault(outer, {})[name] = None
             outer = name
         # The resource belongs to the innermost component.
@@ -226,7 +230,8 @@ def _body(
 ) -> str:
     """Return the details of the resource with this ``number`` on the page: links to those before and after it.
 
-    ``edges``: number → the edges from earlier resources to it, and → those from it to later ones.
+    ``edges``: two mappings by number, of the edges in which the resource is the later one, ``after``, and of those in
+    which it is the earlier one, ``before``.
     """
     after, before = (side.get(number, ()) for side in edges)
     return "".join((

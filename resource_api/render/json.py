@@ -80,7 +80,10 @@ def plan(plan: ExecutionPlan) -> PlanJson:
 
 
 def refresh(resources: Sequence[Drifted], outputs: Sequence[Difference]) -> RefreshJson:
-    """Return the document of ``refresh``: the differences of resources and outputs from the record."""
+    """Return the document of ``refresh --json``: the differences between the recorded and the present values.
+
+    They are those of resources, which the command has recorded, and of outputs.
+    """
     return {
         "refreshed": [resource.reference for resource in resources],
         "changes": [drift(resource.reference, resource.changes) for resource in resources],
@@ -106,9 +109,10 @@ def left_out(catalog: Catalog) -> list[LeftOutJson]:
 
 
 def origin(declared: Declaration, element: Element) -> OriginJson:
-    """Return the origin of a resource in ``for_each``: the collection as written, and its element (contract §10.12).
+    """Return the origin of a resource that ``for_each`` has made: the collection as it is written, and the element's key.
 
-    An element without a key, such as a mapping in a list, has its index in place of the key.
+    A program that reads a plan thus sees the declaration that several resources have in common. An element without a
+    key, such as a mapping in a list, has its index instead (contract §10.12).
     """
     written = declared.derivation.written if declared.derivation is not None else ""
     if element.key is MISSING:
@@ -172,7 +176,11 @@ def _side_effects(effects: Sequence[SideEffect] | None) -> list[SideEffectJson] 
 
 
 def drift(reference: str, changes: Sequence[Difference]) -> DriftJson:
-    """Return one resource's drift: of its changes ``is_`` is the recorded value, ``should`` the present one."""
+    """Return one resource's drift, the changes made outside of resource-api, for JSON.
+
+    In a ``Difference`` of drift ``is_`` is the recorded value and ``should`` the present one: JSON names them ``was``
+    and ``is``.
+    """
     return {
         "reference": reference,
         "changes": [{"attribute": c.attribute, "was": plain(c.is_), "is": plain(c.should)} for c in changes],
@@ -180,7 +188,10 @@ def drift(reference: str, changes: Sequence[Difference]) -> DriftJson:
 
 
 def _expression(value: object) -> object:
-    """Return a declared value as JSON, with its expressions as text, as written: ``${File[/etc/motd].checksum}``."""
+    """Return a declared value as JSON, with each expression as it is written: ``${File[/etc/motd].checksum}``.
+
+    A reader of the plan sees by it where a value that is known only after apply will come from.
+    """
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, list):
@@ -203,8 +214,8 @@ def change(difference: Difference) -> ChangeJson:
 def planned_change(step: Step, difference: Difference) -> PlannedChangeJson:
     """Return the change of an attribute in a plan.
 
-    Its kind is ``add``, ``update`` or ``delete``, with ``-replace`` if it causes the replacement of the resource. The
-    paths are those of the parts that differ within a mapping or list.
+    Its ``kind`` is ``add``, ``update`` or ``delete``, with ``-replace`` if it causes the replacement of the resource.
+    Its ``paths`` lead to the parts that differ within a mapping or list, so that a program need not compare them.
     """
     replaces = "-replace" if difference.attribute in step.decision.replaces_because else ""
     document: PlannedChangeJson = {
@@ -220,7 +231,7 @@ def planned_change(step: Step, difference: Difference) -> PlannedChangeJson:
 
 
 def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> SummaryJson:
-    """Return the counts of a plan or a run as JSON; of a run with its ``exit_code`` and its id ``run``."""
+    """Return the counts of a plan or a run as JSON. A run also has its ``exit_code`` and its id ``run``."""
     document = cast("SummaryJson", counts._asdict())
     if exit_code is not None:
         document["exit_code"], document["run"] = exit_code, run
@@ -243,7 +254,10 @@ def problem(problem: Problem) -> ProblemJson:
 
 
 def step_end(report: StepReport) -> dict[str, object]:
-    """Return the outcome of one step for ``apply --json``; of a failed one with its position, if known."""
+    """Return the outcome of one step for ``apply --json``; that of a failed step has its position in the manifest.
+
+    The rare keys ``late`` and ``unconfirmed`` are explained in ``StepReport``, whose fields they are.
+    """
     declared = report.step.entry.declaration if report.status == "failed" else None
     position = declared.place() if declared is not None else None
     return {
@@ -283,9 +297,9 @@ def log(entry: LogEvent) -> dict[str, object]:
 
 
 def event_line(happened: Event) -> dict[str, object] | None:
-    """Return an event as an object of ``apply --json``.
+    """Return an event of a run as an object of ``apply --json``, or None for an event that has none there.
 
-    None for ``Finished``: the object ``summary`` at the end has the exit code, which is the command's.
+    One is ``Finished``: the command itself writes the last object, ``summary``, because only it knows its exit code.
     """
     if isinstance(happened, StepEnd):
         tries = {"tries": happened.tries} if happened.tries > 1 else {}

@@ -60,7 +60,11 @@ def e(value: object) -> str:
 
 
 def write(page: Page) -> str:
-    """Return the HTML of a whole page in one file; by its policy only its own script runs, and nothing is loaded."""
+    """Return the HTML of a whole page in one file, which can be sent and opened without a network.
+
+    The page shows texts from machines. Its content security policy lets a browser run only the page's own script, by
+    its digest, and load nothing, so that a script within such a text would not run.
+    """
     style, script = _template("page.css"), _template("page.js")
     policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
     sections = [section for section in page.sections if section.body]
@@ -113,7 +117,10 @@ def chunked(rows: Sequence[str]) -> str:
 
 
 def _row(row: PageRow, id_: str, *, opened: bool) -> str:
-    """Return the HTML of a row; its details, if any, are visible if ``opened``. ``id_``: for links to it."""
+    """Return the HTML of a row, such as a resource with its outcome; a click on it shows its details, if it has any.
+
+    ``opened``: they are visible from the start. ``id_``: the target of links to the row.
+    """
     head = f'<span class="sign">{e(row.sign)}</span><span class="reference">{e(row.reference)}</span>'
     head += f'<span class="note">{e(row.note)}</span>' if row.note else ""
     names = f'id="{id_}" class="row{" bad" if row.bad else ""}"'

@@ -108,16 +108,19 @@ class _View:
         self._number = 0
 
     def without_answer(self, status: str) -> Section:
-        """Return the section of hosts without an overview, such as unreachable ones, of one such ``status``.
+        """Return the section of the hosts with one ``status`` that means that they have sent no overview.
 
-        Hosts with equal errors are one row.
+        One is ``unreachable``. Hosts with equal errors are one row, since they mostly have one cause.
         """
         by_error = _grouped((host.error or status, host.name) for host in self._hosts if host.status == status)
         rows = [self._row(error, _SIGNS[status], names, bad=True) for error, names in by_error]
         return self._section(STATUSES[status].capitalize(), rows, sum(len(names) for _, names in by_error))
 
     def silent(self) -> Section:
-        """Return the section of hosts without a run in the period; those with last runs of equal age are one row."""
+        """Return the section of hosts without a run in the period, whose timer or agent may have stopped.
+
+        Hosts whose last runs have the same age are one row.
+        """
         silent = [(host.name, overview) for host, overview in self._answered() if host.status == "silent"]
         by_age = _grouped((_age_of_last_run(overview), name) for name, overview in silent)
         rows = [self._row(age or "no run is recorded", _SIGNS["silent"], names) for age, names in by_age]
@@ -193,9 +196,9 @@ class _View:
     def _row(
         self, title: str, sign: str, names: Sequence[str], note: str = "", body: str = "", *, bad: bool = False
     ) -> PageRow:
-        """Return a row about the hosts ``names`` with their common ``title``, links to the first ones below.
+        """Return a row about the hosts ``names`` with their common ``title``; its details have links to the hosts.
 
-        Where not all are linked, their folded names, ``web[1:3]``, name them all.
+        Only the first ``_LINKED`` hosts get a link. If there are more, the folded names, ``web[1:300]``, stand above.
         """
         linked = ", ".join(link(name, self._anchors) for name in names[:_LINKED])
         more = f" and {len(names) - _LINKED:,} more" if len(names) > _LINKED else ""
@@ -204,9 +207,10 @@ class _View:
         return PageRow(title, sign, " · ".join(filter(None, (hosts_of(len(names)), note))), body, bad=bad)
 
     def _section(self, title: str, rows: Sequence[PageRow], number: int) -> Section:
-        """Return a section with the first rows, and the ``number`` of items in its heading.
+        """Return a section with the first ``_MOST`` rows, for a browser to open it, and ``number`` in its heading.
 
-        The ids of its rows are unique on the page. The rows of a short section with bad ones are open.
+        The ids of its rows are unique on the page. In a short section with failures all rows are open, so that the
+        errors are visible without a click.
         """
         visible = rows[:_MOST]
         anchors = {row.reference: f"g{self._number + index}" for index, row in enumerate(visible)}
@@ -223,7 +227,10 @@ def _age_of_last_run(overview: OverviewJson) -> str:
 
 
 def _grouped(pairs: Iterable[tuple[K, V]]) -> list[tuple[K, list[V]]]:
-    """Return each key once, with all its values; keys with most values, such as hosts, come first."""
+    """Return each key, such as an error, with all its values, such as the hosts that have it.
+
+    Keys with most values come first, because that problem concerns most hosts.
+    """
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
@@ -255,7 +262,7 @@ def _note(host: HostOverview) -> str:
 
 
 def _rows(hosts: Sequence[HostOverview], anchors: Mapping[str, str]) -> str:
-    """Return the list of all hosts in columns under a heading."""
+    """Return the list of all hosts in columns under a heading, in chunks, since there may be thousands of hosts."""
     head = "".join(f"<span>{e(title)}</span>" for title in _COLUMNS)
     body = chunked([_host(host, anchors[host.name]) for host in hosts])
     columns = f'<div class="columns" aria-hidden="true"><span></span><span></span>{head}</div>'

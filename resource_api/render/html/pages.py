@@ -86,7 +86,10 @@ def changes(documents: Iterable[ChangeJson], diff_lines: int) -> str:
 
 
 def _change(difference: Difference, diff_lines: int) -> str:
-    """Return the HTML of a changed attribute: of texts a diff of at most ``diff_lines``, otherwise the two values."""
+    """Return the HTML of a changed attribute: for texts a diff of at most ``diff_lines``, otherwise both values.
+
+    A change that has no values to show, but an explanation of the provider, has only that.
+    """
     name = f'<span class="label">{e(difference.attribute)}</span>'
     if difference.only_explained:
         return f'<p class="change">{name} {e(difference.message)}</p>'
@@ -128,10 +131,10 @@ def run(document: RunJson) -> str:
 
 
 def run_sections(document: RunJson) -> list[Section]:
-    """Return the sections of the page of a run: problems and failures, the timeline, then the other statuses.
+    """Return the sections of the page of a run: problems and failures first, then the timeline and the other statuses.
 
-    A run of which only the line in the history remains has a single section that explains this. The page of a rehearsal
-    has the sections of its run too.
+    Of an old run only a line in the history is kept: its page has a single section that explains this. The page of a
+    rehearsal uses this function for its run.
     """
     if document.get("kept") is False:
         return [Section("Nothing is kept", f"<p>{NOT_KEPT}</p>")]
@@ -170,7 +173,10 @@ def run_facts(document: RunJson) -> list[tuple[str, str]]:
 
 
 def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
-    """Return reference → the resources that notified this one in a run, and those that it notified."""
+    """Return the notifications of a run by resource, for the links in both directions between the rows of a page.
+
+    A reference → the resources that notified it, and the resources that it notified.
+    """
     notified: dict[str, _Pair] = {}
     for pair in pairs:
         notified.setdefault(pair["to"], ([], []))[0].append(pair["from"])
@@ -179,10 +185,10 @@ def _notified(pairs: Iterable[NotificationJson]) -> dict[str, _Pair]:
 
 
 def _run_row(step: RunStepJson, notified: Mapping[str, _Pair], anchors: Mapping[str, str], diff_lines: int) -> PageRow:
-    """Return the row of a resource on the page of a run, with its error, changes and notifications to open below.
+    """Return the row of a resource on the page of a run; its details are its error, changes and notifications.
 
-    ``notified``: reference → the resources that notified it, and those that it notified. A creation or removal concerns
-    all attributes, so their names are not listed beside it.
+    Beside the reference are the names of changed attributes, except for a creation or removal, which concerns all
+    attributes. ``notified``: as ``_notified`` returns it.
     """
     reference, failed = step["reference"], step["status"] == "failed"
     notifying, notified_by_it = notified.get(reference, ([], []))
@@ -223,7 +229,7 @@ def _drift(drift: Sequence[DriftJson], anchors: Mapping[str, str], diff_lines: i
 
 
 def _drift_body(row: DriftJson, anchors: Mapping[str, str], diff_lines: int) -> str:
-    """Return the recorded and present values of a drifted resource, and the link to its step."""
+    """Return the details of a drifted resource: recorded and present values, and a link to the step that corrects it."""
     link_to_step = links("see", [row["reference"]], anchors) if row["reference"] in anchors else ""
     differences = (Difference(change["attribute"], change["was"], change["is"]) for change in row["changes"])
     return "".join(_change(difference, diff_lines) for difference in differences) + link_to_step
@@ -241,9 +247,9 @@ def _notifications(titles: Sequence[str], pairs: Sequence[NotificationJson], anc
 
 
 def plan(document: PlanJson) -> str:
-    """Return the HTML page of a plan from its JSON document: steps that cannot be planned first.
+    """Return the HTML page of a plan from its JSON document: steps that cannot be planned first, then those that act.
 
-    The facts at its head leave out empty values. Notifications are of acting steps only.
+    Only steps that act notify others in the apply, so only their notifications are listed.
     """
     steps, diff_lines = document["steps"], _diff_limit(document)
     anchors = row_anchors(step["reference"] for step in steps)
@@ -303,7 +309,10 @@ def _plan_details(step: PlanStepJson, anchors: Mapping[str, str], diff_lines: in
 
 
 def _values(step: PlanStepJson) -> str:
-    """Return the HTML of a planned step's values that are not among its changes, such as parameters."""
+    """Return the HTML of a planned step's values that are not among its changes, such as parameters.
+
+    A creation is affected by all of them, so that the reader of a plan must see them too.
+    """
     shown_names = {*(change["attribute"] for change in step["changes"]), *step["unknown"]}
     remaining = {name: value for name, value in step["should"].items() if name not in shown_names and value is not None}
     return "".join(
@@ -331,7 +340,11 @@ _CALLS: Final = 40
 
 
 def _timeline(document: RunJson, anchors: Mapping[str, str]) -> list[Section]:
-    """Return two sections on a run's calls, by worker and time, and the longest chain of them; none without calls."""
+    """Return two sections from which a user sees why a run took long; none without calls.
+
+    One draws all calls of providers by worker and time. The other lists the longest chain of calls, each of which had to
+    wait for the one before.
+    """
     calls = document["calls"]
     if not calls:
         return []
@@ -360,10 +373,10 @@ _LEGEND: Final = (
 
 
 def _bar_groups(calls: Sequence[CallJson], end: float) -> Iterator[list[int]]:
-    """Yield the indices of the calls of each bar of the timeline.
+    """Yield for each bar of the timeline the indices of the calls that it stands for.
 
-    Successive calls of one worker share a bar while it is too narrow to be seen: there may be thousands. ``end``: the
-    seconds of the whole timeline.
+    A run may have thousands of short calls: successive ones of one worker share a bar while that is narrower than
+    ``_NARROW`` percent, as each of their bars would be invisible. ``end``: the seconds of the whole timeline.
     """
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
@@ -388,7 +401,7 @@ def _bar(
     """
     first, last = calls[group[0]], calls[group[-1]]
     seconds = last["started"] + last["seconds"] - first["started"]
-    # One class for all calls of the bar: "failed" is less than "path", and outweighs it.
+    # One class for all calls of the bar: a failure outweighs "path", and "failed" < "path" as text.
     kind = min((kinds[number] for number in group if number in kinds), default="")
     label = call_text(first) if len(group) == 1 else f"{len(group)} calls, the first: {call_text(first)}"
     title = e(f"{label}: {duration(seconds)}, {duration(first['started'])} after the start")
@@ -504,7 +517,10 @@ def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Secti
 
 
 def _add_effect(tree: Tree, effect: EffectJson) -> None:
-    """Add a side effect to a tree of directories: ``{"/etc": {"motd": {"": [effect]}}}`` for ``/etc/motd``."""
+    """Add a side effect to a tree of directories, which the page shows: ``{"/etc": {"motd": {"": [effect]}}}``.
+
+    The key "" has the effects on the path itself: no file has that name.
+    """
     for depth, part in enumerate(filter(None, effect["path"].split("/"))):
         tree = tree.setdefault(part if depth else f"/{part}", {})
     tree.setdefault("", []).append(effect)
@@ -516,7 +532,10 @@ def _branches(tree: Tree, anchors: Mapping[str, str], *, opened: bool) -> str:
 
 
 def _branch(name: str, below: Tree, anchors: Mapping[str, str], *, opened: bool) -> str:
-    """Return the HTML of a file or directory, with the tree ``below`` it; directories with one entry are joined."""
+    """Return the HTML of a file or directory, with the tree ``below`` it.
+
+    Directories with one entry are joined into one line, ``/var/lib/app``, to save the reader clicks.
+    """
     while len(below) == 1 and "" not in below:
         ((part, below),) = below.items()  # the only entry
         name = f"{name}/{part}"
@@ -589,7 +608,7 @@ def _host_group(group: HostGroupJson) -> PageRow:
 
 
 def _untouched(hosts: Iterable[HostJson]) -> Section:
-    """Return the section with the numbers of hosts that were never contacted, by reason."""
+    """Return the section with the number of hosts that were never contacted, for each reason, such as a stopped run."""
     reasons = Counter(host["error"] for host in hosts if host["status"] == "untouched")
     body = "".join(
         f"<p>{e(hosts_of(number))}: {e(reason or 'the run ended before')}</p>" for reason, number in reasons.items()
