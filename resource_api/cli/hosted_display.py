@@ -189,7 +189,7 @@ class Display:
         return "" if go_on else "the answer was no"
 
     def before_batch(self, batch: BatchStart) -> str:
-        """Return the reason not to begin a batch, which ends the run: the failure of the command ``--before``; or ""."""
+        """Return the reason not to begin a batch, or "": a failure of the command ``--before``, which ends the run."""
         if not self._session.settings.get("before"):
             return ""
         self._release_terminal()

@@ -194,7 +194,7 @@ def _planning(document: Mapping[str, object], began: float) -> Iterator[Span]:
 
 
 def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span]:
-    """Yield a span for each call of a provider with its resources as children, and for each resource that failed before.
+    """Yield a span for each call of a provider with its resources as children, and for failed resources without a call.
 
     A trace must not grow too large: it has at most ``MOST`` resources, the failed ones first. The number of those that
     are left out is added to ``attributes`` of the run's span.

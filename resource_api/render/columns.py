@@ -37,7 +37,7 @@ def cut_inside(text: str, columns: int) -> str:
 
 
 def _beginning(text: str, columns: int) -> str:
-    """Return the longest beginning of a text that takes at most ``columns`` of a terminal, for the part before ``…``."""
+    """Return the longest beginning of a text that takes at most ``columns`` of a terminal; ``…`` follows it."""
     for index, character in enumerate(text):
         columns -= width(character)
         if columns < 0:

@@ -138,7 +138,7 @@ def definition_of(registry: Registry, name: str) -> Definition:
 
 
 def function_of(definition: TypeDefinition, name: str) -> FunctionPage:
-    """Return the function as the subject of a page, for ``describe TYPE.FUNCTION``. Raise ``UsageError`` for no function."""
+    """Return a type's function as the subject of a page, for ``describe TYPE.FUNCTION``. Raise ``UsageError``."""
     if name not in definition.functions:
         raise UsageError(f"type '{definition.name}' has no function '{name}'{hint(name, definition.functions)}")
     return FunctionPage(f"{definition.name}.{name}", definition.functions[name])

@@ -130,7 +130,7 @@ def progress(total: int, started: int, ended: int, failed: int, seconds: float) 
 def hosts_in_progress(failed: Sequence[str], slowest: Mapping[str, float]) -> str:
     """Return the end of the line of progress: ``; failed: web3,web[7:8]; slowest: web7 4 s, web9 2 s``.
 
-    The user sees by it which hosts need attention. Many ``failed`` names are cut, so that the slowest hosts stay visible.
+    The user sees which hosts need attention. Many ``failed`` names are cut, so that the slowest hosts stay visible.
     """
     joined = escape(",".join(failed))
     if len(joined) > _NAMES:

@@ -109,10 +109,10 @@ def left_out(catalog: Catalog) -> list[LeftOutJson]:
 
 
 def origin(declared: Declaration, element: Element) -> OriginJson:
-    """Return the origin of a resource that ``for_each`` has made: the collection as it is written, and the element's key.
+    """Return the origin of a resource that ``for_each`` has made: the collection as written, and the element's key.
 
-    A program that reads a plan thus sees the declaration that several resources have in common. An element without a
-    key, such as a mapping in a list, has its index instead (contract §10.12).
+    A program that reads a plan sees by it which resources share a declaration. An element without a key, such as a
+    mapping in a list, has its index instead (contract §10.12).
     """
     written = declared.derivation.written if declared.derivation is not None else ""
     if element.key is MISSING:

@@ -65,9 +65,9 @@ def _properties(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the JUnit element for the result of a step, ``skipped`` or ``failure``, and its text; or None.
+    """Return the JUnit element for the result of a step, ``skipped`` or ``failure``, and its text; None for a success.
 
-    The step of a plan has no status: it has failed if it has an error.
+    The step of a plan has no status, which is why ``failed`` is the default here: it has failed if it has an error.
     """
     if step.get("status") == "skipped":
         return "skipped", step["error"] or ""
@@ -77,7 +77,10 @@ def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _case(suite: ET.Element, name: str, kind: str, seconds: float, result: tuple[str, str] | None) -> None:
-    """Add a test case to a JUnit suite; ``kind``: the class it is shown under; ``result``: tag and message, or None."""
+    """Add a test case to a JUnit suite; ``kind``: the class under which CI systems list it, such as ``file``.
+
+    ``result``: tag and message, or None for a success. Only a failure or an error has a type and a longer text.
+    """
     case = ET.SubElement(suite, "testcase", name=_safe(name), classname=_safe(kind), time=f"{seconds:.3f}")
     if result is not None:
         tag, message = result
@@ -120,7 +123,10 @@ def _gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
 
 
 def _run_gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
-    """Yield the gauges of a run or a plan: counts by outcome, exit code, drift; of many hosts without drift."""
+    """Yield the gauges of a run or a plan, by which monitoring sees failures, changes and drift.
+
+    A run over many hosts has the number of hosts by status instead of drift, which is reported by each host.
+    """
     counts = dict(document["summary"])
     noop, code = counts.pop("noop", False), counts.pop("exit_code", None)
     outputs = counts.pop("outputs_changed", 0)
@@ -144,7 +150,10 @@ def _run_gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
 
 
 def _agent_gauges(agent: Mapping[str, Any]) -> Iterator[_Gauge]:
-    """Yield the gauges of an agent: its period and pause, and after a run the state of its source."""
+    """Yield the gauges of an agent, by which monitoring sees that it is late, paused or without a verified source.
+
+    The state of the source is present only after a run.
+    """
     yield _Gauge("agent_period_seconds", "Seconds from one run of the agent to the next.", agent["period"])
     yield _Gauge("agent_paused", "1 while the agent is paused, otherwise 0.", int(agent["paused"]))
     if "trust" in agent:

@@ -77,7 +77,7 @@ def _ref(name: str) -> Schema:
 
 
 def _or_null(docs: str, shape: Schema) -> Schema:
-    """Return a shape with documentation that also accepts null, which stands for a value that is not declared."""
+    """Return a shape with documentation that also accepts null, as ``port: null`` in a manifest declares no value."""
     if isinstance(shape.get("type"), str) and "enum" not in shape:  # an enumeration would still refuse null
         return {"description": docs, **shape, "type": [shape["type"], "null"]}
     if not shape:  # it accepts everything
@@ -92,7 +92,10 @@ def _closed(properties: Schema) -> Schema:
 
 
 def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iterable[str]) -> Schema:
-    """Return the schema's definitions for a type: its resources, its ``defaults``, and its provider's shapes."""
+    """Return the parts of the schema for one type: the shape of its resources, of its ``defaults``, of its provider.
+
+    The other sections of the schema refer to them by name, such as ``type-file``.
+    """
     resource = f"type-{definition.name}"
     attributes = {name: _attribute(attribute) for name, attribute in _spelt(definition).items()}
     metas = {name: _ref(_META + name) for name in metaparameters}
@@ -105,7 +108,10 @@ def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iter
 
 
 def _provider_shapes(definition: TypeDefinition) -> Schema:
-    """Return the definitions of the configuration of a type's provider, and of the inputs of its functions."""
+    """Return the shapes for the configuration of a type's provider, and for the inputs of each of its functions.
+
+    The conditions for ``providers`` and for calls refer to them, as ``config-TYPE`` and ``inputs-TYPE.FUNCTION``.
+    """
     config = {name: _attribute(attribute) for name, attribute in definition.config.attributes.items()}
     shapes = {f"config-{definition.name}": _or_null("What it is configured with.", _closed(config))} if config else {}
     for name, function in definition.functions.items():
@@ -147,9 +153,9 @@ def _with_expressions(schema: Schema) -> Schema:
 
 
 def _evaluated(metaparameter: Schema) -> Schema:
-    """Return the shape of a metaparameter that also accepts expressions.
+    """Return the shape of a metaparameter that also accepts expressions, for itself and for its options.
 
-    The options ``replace_triggered_by`` and ``deleted_with`` keep theirs: the name of a resource cannot be computed.
+    Not for the options ``replace_triggered_by`` and ``deleted_with``: they name resources, which cannot be computed.
     """
     shape = _with_expressions(metaparameter)
     names = metaparameter.get("properties", {})
@@ -188,23 +194,23 @@ def _head(name: str) -> str:
 
 
 def _resource_conditions(types: Iterable[Definition], implementations: Implementations) -> Iterator[Schema]:
-    """Yield the conditions for the resources of each type, such as mandatory attributes.
+    """Yield the conditions for the resources of each type, such as that they have the mandatory attributes.
 
-    They apply to a file without ``defaults`` for the type, which could have the mandatory attributes.
+    A file with ``defaults`` for the type is exempt, because its resources may get these attributes from the defaults.
     """
     for definition in types:
         patterns = dict(_resource_patterns(definition, implementations.get(definition.name, ())))
         if patterns:
-            defaults = {"patternProperties": {_head(definition.name) + END: False}}
+            defaults = {"patternProperties": {_head(definition.name) + END: False}}  # False: no such key
             resources = {"patternProperties": patterns}
             yield {"if": {"properties": {"defaults": defaults}}, "then": {"properties": {"resources": resources}}}
 
 
 def _resource_patterns(definition: Definition, implementations: Sequence[str]) -> Iterator[tuple[str, Schema]]:
-    """Yield patterns of the keys of a type's resources, ``Type[title]``, each with the shape of the resources under it.
+    """Yield patterns of the keys of a type's resources, ``Type[title]``, each with a shape that these must have.
 
-    A resource must have the mandatory attributes, unless it is absent, and ``implementation`` must be one of the
-    type's. Under a title that no title pattern matches, it must have the namevars, which the title does not give.
+    Every resource must have the mandatory attributes, unless it is absent, and an ``implementation`` of the type. A
+    resource whose title matches no title pattern must declare the namevars too, which the title does not give.
     """
     start = _head(definition.name)
     shape: Schema = {}
@@ -233,9 +239,9 @@ def _spelt(definition: Definition) -> Mapping[str, Attribute]:
 
 
 def _absence(definition: Definition) -> Schema | bool:
-    """Return the shape of a resource that is absent, or may be by an expression: nothing is mandatory for it.
+    """Return the shape of a resource that is absent or, by an expression, may be: it needs no mandatory attributes.
 
-    False, which no resource matches, for a type without ``ensure``.
+    Return False, a shape that no resource has, for a type without ``ensure``.
     """
     if "ensure" not in definition.attributes:
         return False
@@ -283,10 +289,10 @@ def _in_brackets(source: str) -> str | None:
 
 
 def _provider_conditions(types: Iterable[Definition], implementations: Implementations) -> tuple[list[Schema], Schema]:
-    """Return the conditions for entries of ``providers``, which check their configuration by their type.
+    """Return the conditions by which an editor checks the configuration of each entry of ``providers`` by its type.
 
-    The list is for entries with ``type``. The mapping, pattern of the name → condition, is for entries without, whose
-    name is the type. An entry with a ``version`` may be for another version of the type, and is not checked.
+    An entry declares its type by ``type``, for which the list is, or by its name, for which the mapping is: pattern of
+    the name → condition. An entry with a ``version`` may be for another version of the type, and is not checked.
     """
     by_type: list[Schema] = []
     by_name: Schema = {}

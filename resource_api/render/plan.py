@@ -106,7 +106,10 @@ def lines(plan: ExecutionPlan, style: Style = PLAIN, *, verbose: bool = False) -
 
 
 def document_lines(document: PlanDocument, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the lines of a plan's document, in blocks, with a blank line around those of more than one line."""
+    """Yield the lines of a plan's document, with a blank line around each block of more than one line.
+
+    So the attributes of a step are visibly its own, while steps of one line stand close together.
+    """
     is_long = False
     for index, block in enumerate(_blocks(document, style)):
         if index and (is_long or len(block) > 1):
@@ -150,7 +153,10 @@ def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
 
 
 def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
-    """Return the part of a resource's drift that its step does not correct, or None; the same object for all of it."""
+    """Return the part of a resource's drift that its step does not correct, for a note of it; None if there is none.
+
+    Return ``drift`` itself if the step corrects nothing of it: the caller tells by identity.
+    """
     if step.error or step.deferred:
         return drift
     if step.action in _WHOLE:
@@ -163,10 +169,10 @@ def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
 
 
 def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
-    """Yield the documents of the steps that a plan shows.
+    """Yield the documents of the steps that a plan shows: those that act or fail.
 
-    They are those that act or fail, and those that are notified but cannot be refreshed. ``may_change`` adds resources
-    in sync: index of one → index of the earlier resource with a step that may put it out of sync.
+    Resources that are notified but cannot be refreshed are shown too, with a note. ``may_change`` adds resources in
+    sync that an earlier step may put out of sync: index of the resource → index of the one with that step.
     """
     blocked, notified = plan.blocked, _only_notified(plan)
     for step in plan.steps:
@@ -181,10 +187,10 @@ def _step_documents(plan: ExecutionPlan, may_change: Mapping[int, int]) -> Itera
 
 
 def _step_document(plan: ExecutionPlan, step: Step, cause: str | None, read_after: str = "") -> StepDocument:
-    """Return the document of one step, with secrets wrapped.
+    """Return the document of one step: everything that its lines show, with secrets wrapped.
 
-    ``cause``: the failing resource because of which it will be skipped, or None. ``read_after``: the acting resource
-    after which it is read again, or "".
+    A saved plan is shown by such documents too. ``cause``: the failing resource because of which the step will be
+    skipped, or None. ``read_after``: the acting resource after which this one is read again, or "".
     """
     definition, entry, action = step.definition, step.entry, step.action
     changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
@@ -266,7 +272,10 @@ def _notes(step: StepDocument) -> Iterator[str]:
 
 
 def _details(step: StepDocument, style: Style) -> Iterator[str]:
-    """Yield the lines below a step: changed values, aligned by names, and side effects; or why it is decided later."""
+    """Yield the lines below a step: changed values with their names aligned, parameters, and side effects.
+
+    A ``deferred`` step has only the reason why it is decided in the run.
+    """
     if step.deferred:
         yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
         return
@@ -311,7 +320,7 @@ def refreshed_lines(
 ) -> Iterator[str]:
     """Yield the lines of the resources and outputs whose record a refresh replaces.
 
-    Under ``noop``, which is the plan of a refresh, the attributes of the resources that differ are shown too.
+    With ``noop`` nothing is recorded yet, so the user also sees the differences that would be accepted.
     """
     for drift in resources:
         yield f"<= {escape(drift.reference)}"
@@ -322,9 +331,10 @@ def refreshed_lines(
 
 
 def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:
-    """Yield the lines of changed attributes; the diffs of texts have the lines of a screen, at most, in all.
+    """Yield the lines of a resource's changed attributes, with their names in one column.
 
-    ``width``: that of the column of names; 0: that of the longest name.
+    The diffs of its texts get together at most ``SCREEN`` lines, so that no resource fills more than a screen.
+    ``width``: the width of the column; 0: that of the longest name.
     """
     width = width or max([len(difference.attribute) for difference in differences], default=0)
     remaining = SCREEN
@@ -337,7 +347,8 @@ def _attributes(differences: Sequence[Difference], style: Style, width: int = 0)
 def _attribute(difference: Difference, width: int, style: Style, most: int) -> Sequence[str]:
     """Return the lines of one changed attribute: ``name: is → should``, or a diff of at most ``most`` lines below it.
 
-    Names are padded at the left to ``width``, so that they end in the same column, beside the values.
+    A secret is only ``<sensitive>``; a ``Content``, an asset or archive, is one value without a diff. Names are padded
+    at the left to ``width``, so that they end in the same column, beside the values.
     """
     name, is_, should, message, *_ = difference
     start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
@@ -444,9 +455,9 @@ def _scope_words(value: object) -> Iterator[str]:
 
 
 def _history(difference: Difference | None, record: Record | None, style: Style) -> Iterator[str]:
-    """Yield the cause of a difference by the last run's record: the declaration or the system has changed.
+    """Yield the cause of a difference, for ``--explain``: since the last run the declaration or the system has changed.
 
-    The recorded value is not shown if any of the values is a secret.
+    The declared or the read value then differs from the recorded one, which is shown unless any of them is a secret.
     """
     if difference is None or record is None or is_unknown(difference.should):
         return
@@ -460,9 +471,9 @@ def _history(difference: Difference | None, record: Record | None, style: Style)
 
 
 def _relationships(plan: ExecutionPlan, step: Step) -> Iterator[str]:
-    """Yield the lines on the resources before a step, and on those that refresh it.
+    """Yield a line on the resources before a step, and one for each resource that refreshes it.
 
-    These have the position of the ``notify`` or ``subscribe`` that declares it.
+    The latter has the position of the ``notify`` or ``subscribe`` by which the manifest declares the refresh.
     """
     if before := step.depends_on:
         yield f"  comes after {show_first(before, _NAMED)}"

@@ -89,7 +89,10 @@ def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
 
 
 def _group(steps: Sequence[StepReport], call: int | None, mask: Mask) -> StepGroup:
-    """Return the group of steps with their common outcome, without secrets; ``call``: index of their call."""
+    """Return successive steps as a group: their references, and once their common outcome, without secrets.
+
+    ``call``: the index of the provider's call that they share, or None.
+    """
     last = steps[-1]
     concealed = (conceal_difference(last.step.definition, change) for change in last.changes)
     return StepGroup(
@@ -113,7 +116,10 @@ def _cut(value: object, mask: Mask) -> Any:
 
 
 def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
-    """Return the calls of providers as rows of the fields ``_CALL``; workers are the threads, numbered from 1."""
+    """Return the calls of providers for the timeline and the longest chain, as rows of the fields ``_CALL``.
+
+    A worker is a thread, numbered from 1 in the order of first calls. Rows without names of fields are smaller on disk.
+    """
     workers: dict[int, int] = {}
     return [
         [
@@ -169,14 +175,20 @@ def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[i
 
 
 def _positions(report: RunReport) -> dict[str, list[Any]]:
-    """Return reference → file and line of the declarations of failed resources, for reports."""
+    """Return reference → file and line of the declaration of each failed resource, where a user must look.
+
+    Other resources have no position in the stored run, which stays small.
+    """
     failed = [step.step.entry for step in report.steps if step.status == "failed"]
     positions = {entry.reference_text: entry.declaration.place() for entry in failed}
     return {reference: [position.file, position.line] for reference, position in positions.items() if position.file}
 
 
 def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
-    """Return the pairs of notifying and refreshed resource of a run, also of failed refreshes."""
+    """Return the pairs of notifying and refreshed resource of a run, which explain the refreshes to a user.
+
+    A source counts only if its own step succeeded; a refresh that failed has its sources too.
+    """
     if not (subscribes := plan.catalog.subscribes):
         return []
     texts = {
@@ -235,7 +247,10 @@ def _step(reference: str, group: StepGroup, positions: Mapping[str, tuple[str | 
 
 
 def history_document(run: Mapping[str, Any]) -> RunJson:
-    """Return the document of a run that is no longer, or was never, stored, from its line in the history."""
+    """Return the document of a run whose own document is not stored, from its line in the history.
+
+    It has the run's outcome, and no steps. The document may have been removed after later runs, or never written.
+    """
     seconds = round(run["ended"] - run["started"], 6) if "ended" in run and "started" in run else None
     empty: dict[str, object] = {name: [] for name in ("steps", "calls", "critical_path", "notifications", "drift")}
     fields = {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}

@@ -107,7 +107,10 @@ def change_lines(changes: Iterable[ChangeJson], style: Style = PLAIN) -> Iterato
 
 
 def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
-    """Yield the lines on the chain of calls that determined the run's length, with its longest calls."""
+    """Yield the lines on the longest chain of calls, which a user must shorten to get a faster run.
+
+    Only its longest calls are listed.
+    """
     calls, longest = longest_chain(document, _CALLS)
     if not calls:
         return
@@ -196,7 +199,10 @@ def _seconds(run: Mapping[str, object]) -> float:
 
 
 def _bar(value: float, largest: float) -> str:
-    """Return a bar of block characters, in eighths of a column, for the share of ``value`` in ``largest``."""
+    """Return a bar of block characters for the share of ``value`` in ``largest``, exact to an eighth of a column.
+
+    Every value but 0 has a visible bar.
+    """
     if not value or not largest:
         return ""
     eighths = max(1, round(value / largest * _BAR * 8))
@@ -225,7 +231,11 @@ def _about(run: RunJson) -> dict[str, Any]:
 
 
 def _step_differences(ours: RunStepJson, theirs: RunStepJson) -> dict[str, Any]:
-    """Return the differences of a resource's steps in two runs: field or attribute → both values; {} for equal ones."""
+    """Return the differences of a resource's steps in two runs; {} for equal steps, which the output leaves out.
+
+    They are a field, such as ``status`` → both values, and under ``attributes`` each attribute → both changes, None
+    for a run that did not change the attribute.
+    """
     outcomes = {name: [ours[name], theirs[name]] for name in _COMPARED if ours[name] != theirs[name]}
     before, after = ({change["attribute"]: change for change in step["changes"]} for step in (ours, theirs))
     attributes = {
@@ -287,7 +297,10 @@ def ago(overview: OverviewJson, moment: float) -> str:
 
 
 def overview_row(host: HostOverview) -> dict[str, object]:
-    """Return the row of a machine in the table of many, without its name; without an overview its status alone."""
+    """Return the row of a machine in the table of many; the caller adds the names of all machines with an equal row.
+
+    A machine without an overview has only a status.
+    """
     if (overview := host.overview) is None:
         return {"status": host.status}
     last = overview["last"]
@@ -342,7 +355,10 @@ def run_summary(run: FinishedRunJson) -> str:
 
 
 def _failure(failing: FailingResourceJson) -> str:
-    """Return ``File[/a]: disk full (site.yaml:4)`` for a failing resource; for a run that failed itself its error."""
+    """Return ``File[/a]: disk full (site.yaml:4)`` for a failing resource.
+
+    A failure of a whole run, which belongs to no resource, is its error alone.
+    """
     position = f" ({escape(failing['file'])}:{failing['line']})" if failing["file"] else ""
     reference = f"{escape(failing['reference'])}: " if failing["reference"] else ""
     return f"{reference}{escape(failing['error'])}{position}"

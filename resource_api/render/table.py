@@ -47,7 +47,8 @@ def table(rows: Sequence[Row], room: int | None) -> Iterator[str]:
 def comma_separated(rows: Sequence[Row], *, terminal: bool) -> Iterator[str]:
     """Yield the lines of ``rows`` of plain values as CSV: a header with all keys, then the values.
 
-    A missing value is empty; lists and mappings are JSON. Values are escaped on a ``terminal`` only.
+    A missing value is empty; lists and mappings are JSON. Control characters are escaped on a ``terminal`` only: a
+    program needs the exact values.
     """
     names = _columns(rows)
     # One by one: a value may contain a line break, so that the text of all could not be split into rows.
@@ -71,7 +72,7 @@ def _cell(value: object, widest: int | None) -> str:
 
 
 def _value(value: object) -> str:
-    """Return the text of a value in a table or in CSV: None is empty, lists and mappings are JSON."""
+    """Return the text of a value in a table or in CSV: None is empty, a value that is no text is JSON, ``true``."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)

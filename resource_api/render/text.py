@@ -94,7 +94,10 @@ def facts(values: Mapping[str, object], above: str = "") -> Iterator[str]:
 
 
 def output(value: object, *, terminal: bool) -> str:
-    """Return one output of a stack for scripts: text, escaped on a ``terminal``, any other value as JSON."""
+    """Return one output of a stack for scripts: text as it is, any other value as JSON.
+
+    On a ``terminal`` control characters in text are escaped, as they could change the display.
+    """
     if isinstance(value, str):
         return escape_lines(value) if terminal else value
     return escape_json(json.dumps(value, ensure_ascii=False, default=str))
@@ -145,7 +148,10 @@ def run(run: Mapping[str, object]) -> str:
 
 
 def with_projects(runs: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, Any]]:
-    """Return finished runs for a list; if their projects differ, with these in the commands: ``apply web``."""
+    """Return finished runs for a list, from which a user tells runs of different projects.
+
+    If there are several projects, each command gets the name of its project: ``apply web``.
+    """
     if len({run.get("project") for run in runs}) <= 1:
         return runs
     return [{**run, "command": f"{run.get('command')} {run.get('project')}"} for run in runs]
@@ -183,8 +189,8 @@ _NAMED: Final = 40
 def repeated_failures(run_report: RunReport, style: Style) -> Iterator[str]:
     """Yield a line for each failure: the resource, its position, the reason, the number of skipped resources.
 
-    They are shown again at the end, because a long run's log has scrolled them away. Of a reason only the first line is
-    shown.
+    They are repeated below the log of a long run, which has scrolled them off the screen. Each has one line: the log
+    has the rest of a longer reason.
     """
     failed = [report for report in run_report.steps if report.status == "failed"]
     skipped = Counter(report.cause for report in run_report.steps if report.status == "skipped")

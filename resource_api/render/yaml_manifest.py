@@ -117,7 +117,10 @@ def _shown_values(
 
 
 def _remark(attribute: Attribute, value: object) -> str:
-    """Return the comment on a value that cannot be declared: the value, or the reason; "" for any other value."""
+    """Return the text of the comment in place of a value that cannot be declared; "" for a value that can be.
+
+    It is the value itself if a reader may need it, as that of a ``read_only`` attribute, else the reason.
+    """
     # Of an asset or an archive only the digest is known.
     if attribute.kind == "read_only" or any(isinstance(part, Content) for _, part in leaves(value)):
         return f": {_comment(value)}"
@@ -188,10 +191,10 @@ def entry(key: str, value: object, indent: str) -> Iterator[str]:
 
 
 def _block(value: str, indent: str) -> list[str]:
-    """Return the lines of a text as a literal block (``|``); none for text that only quotes preserve.
+    """Return the lines of a text as a literal block (``|``), which can be read like the text itself.
 
-    A block can be read like the text itself. Quotes take text that begins with a space or a line end, has spaces at the
-    end of a line or more than one line end at its end, or characters that are escaped.
+    Return [] for a text that only quotes preserve: one with a space or line end at its beginning, spaces at the end of
+    a line, several line ends at its end, or characters that must be escaped.
     """
     lines = value.split("\n")
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):

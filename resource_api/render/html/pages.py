@@ -229,7 +229,7 @@ def _drift(drift: Sequence[DriftJson], anchors: Mapping[str, str], diff_lines: i
 
 
 def _drift_body(row: DriftJson, anchors: Mapping[str, str], diff_lines: int) -> str:
-    """Return the details of a drifted resource: recorded and present values, and a link to the step that corrects it."""
+    """Return the details of a drifted resource: its recorded and present values, and a link to its step, if any."""
     link_to_step = links("see", [row["reference"]], anchors) if row["reference"] in anchors else ""
     differences = (Difference(change["attribute"], change["was"], change["is"]) for change in row["changes"])
     return "".join(_change(difference, diff_lines) for difference in differences) + link_to_step
@@ -311,7 +311,7 @@ def _plan_details(step: PlanStepJson, anchors: Mapping[str, str], diff_lines: in
 def _values(step: PlanStepJson) -> str:
     """Return the HTML of a planned step's values that are not among its changes, such as parameters.
 
-    A creation is affected by all of them, so that the reader of a plan must see them too.
+    They are shown for actions that use all values: a creation, a replacement and a run of an imperative resource.
     """
     shown_names = {*(change["attribute"] for change in step["changes"]), *step["unknown"]}
     remaining = {name: value for name, value in step["should"].items() if name not in shown_names and value is not None}
@@ -342,8 +342,8 @@ _CALLS: Final = 40
 def _timeline(document: RunJson, anchors: Mapping[str, str]) -> list[Section]:
     """Return two sections from which a user sees why a run took long; none without calls.
 
-    One draws all calls of providers by worker and time. The other lists the longest chain of calls, each of which had to
-    wait for the one before.
+    One draws all calls of providers by worker and time. The other lists the longest chain of calls, each of which had
+    to wait for the one before.
     """
     calls = document["calls"]
     if not calls:
