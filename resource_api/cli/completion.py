@@ -177,9 +177,10 @@ class Word:
         self.add(text)
 
     def prefix(self, breaks: str) -> str:
-        """Return the part of the word that bash keeps: it replaces only the end by a candidate.
+        """Return the part of the word that bash keeps, so that candidates are inserted without that part.
 
-        The end begins at the open quote, or else behind the last unquoted character of ``breaks``, such as ``=``.
+        Bash replaces only the end of a word: from the open quote on, or else from behind the last unquoted character of
+        ``breaks``. Of ``--state=sq`` it keeps ``--state=``.
         """
         if self.quote:
             return self.text[: self._quoted_from]

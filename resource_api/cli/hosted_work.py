@@ -162,9 +162,9 @@ def _libraries(
 
 
 def _documents(session: Session, manifest: str) -> Sequence[Document]:
-    """Return the documents of a manifest and of all files that it may include, also under a condition.
+    """Return the documents of a manifest and of all files that it may include, to send them to the hosts.
 
-    The conditions are evaluated on each host, by its own facts.
+    Files that are included under a condition are among them: each host evaluates the condition by its own facts.
     """
     source = session.source(manifest)
     if isinstance(source, Manifest):  # standard input has been read

@@ -250,7 +250,10 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 
 def _report_unwritten(error: OSError) -> int:
-    """Report an error of writing help, the version or a usage error, without a session; return the exit code."""
+    """Report that help, the version or a usage error cannot be written, as on a full disk; return the exit code.
+
+    There is no session yet, which otherwise reports errors.
+    """
     _discard(1)
     # An error without a file is that of a write; ENOENT then means that the working directory was removed.
     cause = error.filename or ("the working directory" if error.errno == errno.ENOENT else "cannot write")

@@ -117,7 +117,8 @@ class Path(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path. Raise ``BadParameter`` if it is refused.
 
-        A path in a directory without permission has its own message: click would report it as missing.
+        A path in a directory without permission has its own message: click would report it as missing. Most paths are
+        accepted by the first test, without click's slow type.
         """
         if os.access(value, os.R_OK) and self._is_okay[os.path.isdir(value)]:
             return value

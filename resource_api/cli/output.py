@@ -310,7 +310,10 @@ class Output:
             self.write_error = f"{error.strerror}"
 
     def problem(self, problem: Problem, source: Sequence[str] = ()) -> None:
-        """Write an error or a warning to stderr, in the form of the log; its ``source`` line stands under it."""
+        """Write an error or a warning to stderr, as JSON or text like the log, for users and programs that read that.
+
+        ``source``: the lines below the text, such as the line of the manifest with the mistake. JSON has none.
+        """
         if self._json_log:
             pairs = (("reference", problem.reference), ("attribute", problem.attribute))
             fields = {name: value for name, value in pairs if value}

@@ -157,7 +157,10 @@ class ProgressDisplay:
 
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
-        """Show an activity while the block runs; the first one starts the thread that draws."""
+        """Show an activity, such as a provider's call, while the block runs.
+
+        The block itself is busy, so a thread draws, which the first activity starts.
+        """
         if self._thread is None:
             self._start_thread()
         with self._registered(activity):

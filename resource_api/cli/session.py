@@ -118,7 +118,10 @@ class Session:
 
     @cached_property
     def runtime(self) -> Runtime:
-        """The runtime, loaded at its first use: commands that only read resources or types do not import it."""
+        """The runtime, with this session's settings, state and events.
+
+        It is imported at its first use, because commands that only read resources or types start faster without it.
+        """
         from resource_api.runtime.runtime import Runtime, state_settings
 
         runtime = Runtime(

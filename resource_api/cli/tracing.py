@@ -187,7 +187,10 @@ def _steps(document: Mapping[str, Any]) -> Sequence[RunStepJson]:
 
 
 def _planning(document: Mapping[str, object], began: float) -> Iterator[Span]:
-    """Yield the span of planning, which no document has: from the command's start to the run's ``started``."""
+    """Yield the span of planning, from the command's start to the run's ``started``.
+
+    The document of a run begins only with ``started``; without this span the trace would have a gap.
+    """
     started = document.get("started")
     if document.get("kind") == "run" and isinstance(started, float) and started > began:
         yield Span("plan", began, started)
@@ -215,7 +218,10 @@ def _calls(document: Mapping[str, Any], attributes: Attributes) -> Iterator[Span
 
 
 def _call(call: CallJson, began: float, steps: Iterable[RunStepJson]) -> Span:
-    """Return the span of a provider's call, with its resources as children; ``began``: the start of the run."""
+    """Return the span of a provider's call, with its resources as children, which share its time.
+
+    ``began``: the start of the run, from which the call's ``started`` counts.
+    """
     started = began + call["started"]
     ended = started + call["seconds"]
     attributes: Attributes = {

@@ -183,10 +183,10 @@ def _facts(attribute: Attribute, noun: str) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return an attribute's data type in the words of the type's author, ``must_be``, or without them as it is.
+    """Return an attribute's data type in words that a user understands: the author's, ``must_be``, if there are some.
 
-    ``Optional`` is left out. With ``expressions`` the words are followed by the whole data type, whose regular
-    expressions are hard to read, but exact.
+    Without them it is the data type as it is, but for ``Optional``. With ``expressions`` the whole data type follows,
+    whose regular expressions are hard to read, but exact.
     """
     whole = attribute.datatype
     datatype = whole.parts[0] if whole.kind == "Optional" and whole.parts else whole

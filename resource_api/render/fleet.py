@@ -176,7 +176,7 @@ def result_lines(command: str, result: object) -> Iterable[str]:
 
 
 def _document_lines(command: str, result: Mapping[str, Any]) -> Iterable[str]:
-    """Return the lines of a host's result that is a mapping."""
+    """Return the lines of a host's result that is a mapping, as the same command shows it on one machine."""
     match command:
         case "validate" if result.get("valid"):
             parts = [(str(part["reference"]), str(part["why"])) for part in result.get("left_out") or ()]

@@ -112,7 +112,10 @@ def metrics(document: Mapping[str, object]) -> str:
 
 
 def _gauges(document: Mapping[str, Any]) -> Iterator[_Gauge]:
-    """Yield the gauges of a document: of its run or plan, of its source, and of its agent."""
+    """Yield the gauges of a document, each as far as it has the fields: of its run or plan, source and agent.
+
+    A paused agent has no run, so that its document has no ``summary``.
+    """
     if "summary" in document:
         yield from _run_gauges(document)
     if document.get("ended"):
@@ -162,7 +165,10 @@ def _agent_gauges(agent: Mapping[str, Any]) -> Iterator[_Gauge]:
 
 
 def _lines(gauge: _Gauge, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines of a gauge in Prometheus' text format; ``labels``: those of every gauge, name → text."""
+    """Yield the lines of a gauge in Prometheus' text format: ``resource_api_run_noop{project="web"} 0``.
+
+    ``labels``: those that every gauge has, name → text, such as the project, by which queries select runs.
+    """
     name = f"resource_api_{gauge.name}"
     yield f"# HELP {name} {gauge.description}"
     yield f"# TYPE {name} gauge"

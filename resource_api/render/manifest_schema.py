@@ -232,7 +232,10 @@ def _mandatory(definition: Definition) -> list[str]:
 
 
 def _spelt(definition: Definition) -> Mapping[str, Attribute]:
-    """Return the attributes by their names in manifests, ``retry_`` for one with the name of a metaparameter."""
+    """Return the attributes by the names that authors write in manifests, which the schema must accept.
+
+    An attribute with the name of a metaparameter is written with an underscore, as ``retry_``.
+    """
     if not isinstance(definition, TypeDefinition) or not definition.spelt:
         return definition.attributes
     return {definition.spelling(name): attribute for name, attribute in definition.attributes.items()}
@@ -335,7 +338,10 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
 
 
 def _snippets(types: Iterable[Definition]) -> Iterator[Schema]:
-    """Yield an editor's snippet for a new resource of each type: ``Type[title]`` and the mandatory attributes."""
+    """Yield for each type the text that an editor inserts for a new resource: ``Type[title]``, mandatory attributes.
+
+    In it are numbered placeholders, ``${1:title}``, which the user fills in one after the other.
+    """
     for definition in types:
         namevars: Sequence[str] = getattr(definition, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"

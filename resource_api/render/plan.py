@@ -233,6 +233,7 @@ def _only_notified(plan: ExecutionPlan) -> Collection[int]:
     if not plan.catalog.subscribes:
         return ()
     steps = {step.entry.index: step for step in plan.steps}
+    # A step under noop notifies nothing.
     inactive = {index for index, step in steps.items() if step.is_noop(noop_run=plan.options.noop)}
     acting = {index for index, step in steps.items() if step.action is not Action.SAME} - inactive
     fixed = {index for index, step in steps.items() if "refreshable" not in step.definition.features}
@@ -251,7 +252,10 @@ def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
 
 
 def _notes(step: StepDocument) -> Iterator[str]:
-    """Yield the remarks in parentheses behind a step: reasons, former name, noop, and so on."""
+    """Yield the remarks in parentheses behind a step, on everything that its symbol and values do not show.
+
+    They are reasons, the former name, noop, refreshes, and so on.
+    """
     if step.drifted:
         yield "drift"
     yield from map(escape, step.reasons)
@@ -366,9 +370,12 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> S
 
 
 def _drift(drift: Drifted, style: Style) -> Iterator[str]:
-    """Yield the lines of a drifted resource: each recorded value (``is_``), and the present one (``should``)."""
+    """Yield the lines of a drifted resource: each recorded value (``is_``), and the present one (``should``).
+
+    The diffs of changed texts are below that line.
+    """
     parts = [part for change in drift.changes for part in nested_parts(change)]
-    # Parts one by one, unless they would fill the screen.
+    # The members of a mapping or list one by one, unless these would fill the screen: then the whole value, cut.
     changes = parts if len(parts) <= SCREEN else drift.changes
     words = []
     for change in changes:

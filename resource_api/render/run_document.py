@@ -73,7 +73,10 @@ def encode(plan: ExecutionPlan, report: RunReport, run_fields: Mapping[str, obje
 
 
 def _groups(report: RunReport, mask: Mask) -> list[StepGroup]:
-    """Return successive steps with equal outcomes as groups, so that thousands of equal ones are stored once."""
+    """Return the steps of a run in groups, so that an outcome which thousands of steps share is stored once.
+
+    A group has successive steps with the same action, status, changes, error and call.
+    """
     # Index of a resource → that of the call of its provider.
     call_of = {
         operation.step.entry.index: call
@@ -206,7 +209,10 @@ def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
 
 
 def document(text: str | bytes) -> RunJson:
-    """Return a stored run, a result of ``encode``, in the form for users. Raise ``ValueError`` for other text."""
+    """Return a stored run in the form for users and programs, with a step for each resource in place of groups.
+
+    ``text``: a result of ``encode``. Raise ``ValueError`` for any other text.
+    """
     document: object = json.loads(text)
     if not isinstance(document, dict) or document.get("format_version") != FORMAT_VERSION:
         raise ValueError("it was written by another version of this program")

@@ -123,9 +123,9 @@ def _critical_path(document: RunJson, style: Style) -> Iterator[str]:
 
 
 def longest_chain(document: RunJson, most: int) -> tuple[list[CallJson], list[CallJson]]:
-    """Return the calls of a run's critical path, which waited for each other; and of these the ``most`` longest ones.
+    """Return the calls of a run's critical path, each of which waited for the one before, and the longest ones of them.
 
-    Both are in the order of the run.
+    They show why the run took long. The second list has at most ``most`` calls; both are in the order of the run.
     """
     calls = [document["calls"][index] for index in document["critical_path"]]
     longest = sorted(calls, key=lambda call: -call["seconds"])[:most]

@@ -84,7 +84,10 @@ def outputs(values: Mapping[str, object]) -> Iterator[str]:
 
 
 def facts(values: Mapping[str, object], above: str = "") -> Iterator[str]:
-    """Yield ``os.name: Debian`` for each fact that is no mapping; ``above``: the dotted name of the mapping around."""
+    """Yield ``os.name: Debian`` for each fact, named as an expression refers to it: ``${facts.os.name}``.
+
+    A mapping has a line for each of its members. ``above``: the dotted name of the mapping with ``values``, or "".
+    """
     for key, value in values.items():
         name = f"{above}.{key}" if above else str(key)
         if isinstance(value, dict):
@@ -114,7 +117,7 @@ _IMPORTS: Final = {"imported": "imported", "recorded": "recorded as ours already
 
 
 def imported(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the line of each imported resource of an import's document; errors were logged already."""
+    """Yield a line on the outcome of each resource of an import; the log has shown those with an error already."""
     for item in document["resources"]:
         if not item["error"]:
             yield f"{escape(str(item['reference']))}: {_IMPORTS[item['status']]}."

@@ -104,9 +104,10 @@ def _resource(
 def _shown_values(
     definition: TypeDefinition, attributes: Sequence[tuple[str, Attribute]], title: str, row: Mapping[str, object]
 ) -> Iterator[tuple[str, Attribute, object]]:
-    """Yield the attributes of a listed resource that its declaration has, with their values.
+    """Yield the attributes of a listed resource that its declaration or the comments below have, with their values.
 
-    Left out are secrets, parameters, which are no state of the resource, and a single namevar, which the title gives.
+    Left out are secrets, which must not be in a file, parameters, which are no state of the resource, and a single
+    namevar that the title gives.
     """
     implied = title if len(definition.namevars) == 1 else None
     for name, attribute in attributes:
@@ -163,7 +164,7 @@ def _value_problem(value: object) -> str:
 
 
 def _comment(value: object) -> str:
-    """Return a value on one line for a comment of the manifest, not necessarily valid YAML."""
+    """Return a value on one line for a comment of the manifest; only people read it, so it need not be valid YAML."""
     if isinstance(value, (dict, list)):
         return escape(json.dumps(value, ensure_ascii=False, default=str))
     return escape(str(value) if isinstance(value, Content) else _scalar(literal(value)))
@@ -238,7 +239,10 @@ def flow_text(value: object) -> str:
 
 
 def _flow(value: object) -> str:
-    """Return a value on one line for ``entry``; the texts of a list are always in quotes, needed or not."""
+    """Return a value on one line for ``entry``.
+
+    The texts of a list in brackets are always in quotes, because a comma would end a text without quotes.
+    """
     if isinstance(value, dict):
         return flow_text(value)
     if isinstance(value, list):

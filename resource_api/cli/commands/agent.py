@@ -410,9 +410,9 @@ def resume(**settings: object) -> int:
 
 
 def _edit_agent_directory(settings: Settings, change: Callable[[str], str]) -> int:
-    """Call ``change`` with the agent's directory, for ``pause`` and ``resume``, which write or remove a file in it.
+    """Run ``pause`` or ``resume``: call ``change``, which writes or removes a file in the agent's directory.
 
-    Print the message that it returns; return the exit code of the command.
+    Print the message that ``change`` returns; return the exit code of the command.
     """
     session = _session(settings)
 

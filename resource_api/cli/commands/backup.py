@@ -125,7 +125,7 @@ def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
 
 
 def _row(copy: Backup) -> dict[str, Any]:
-    """Return a backup as ``backup list --json`` shows it, with names of owner and group where they have some."""
+    """Return a backup as ``backup list --json`` shows it: all but the content, which may be secret."""
     return {
         "time": copy.time,
         "sha256": copy.sha256,

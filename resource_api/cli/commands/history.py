@@ -53,7 +53,7 @@ def show_runs(session: Session, command: str = "history", **arguments: Any) -> i
 
 
 def _history_lines(session: Session, runs: Sequence[Mapping[str, object]]) -> Iterable[str]:
-    """Return the lines of finished runs: a table with bars for a terminal, otherwise one plain line for each."""
+    """Return the lines of finished runs: a table with bars for a terminal, else a plain line for each, for scripts."""
     runs = text.with_projects(runs)  # a list of runs of several projects shows these too
     if not (runs and session.output.stdout.isatty()):
         return map(text.run, runs)

@@ -106,7 +106,10 @@ def import_(
 
 
 def _import_state(session: Session, manifest: str, file: str) -> int:
-    """Add a Terraform state's resources to the manifest, import them, show the plan; return 1 for remaining changes."""
+    """Add the resources of a Terraform state to the manifest, import them, and show the plan of the next apply.
+
+    Return 1 if an import failed, or if that plan has changes: the manifest should describe the resources as they are.
+    """
     try:
         from resource_api.runtime.terraform_import import take_over
         from resource_api.terraform import state_file

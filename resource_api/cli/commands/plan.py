@@ -119,7 +119,10 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
 
 
 def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
-    """Return the plan of an apply, or of a destroy, which has no options about declared resources."""
+    """Return the plan of an apply, or of a destroy.
+
+    A destroy has no options about declared resources, because its manifest counts as empty.
+    """
     settings = session.settings
     inputs, source, run_options = session.inputs.values, session.source(manifest), options.run_options(settings)
     if destroy:

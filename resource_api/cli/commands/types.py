@@ -57,7 +57,10 @@ def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
 
 
 def _list_summary(session: Session, definition: Definition) -> str:
-    """Return the summary of a type for ``types --all``: with its providers, version and so on in brackets."""
+    """Return the summary of a type for ``types --all``, and its facts in brackets: ``… (version 2; config: host)``.
+
+    A component has no version, configuration or functions, and is marked as one.
+    """
     providers = session.suitability(definition)
     remark = f" ({'; '.join(rendering.implementations(providers))})" if providers else ""
     notes: list[str] = []

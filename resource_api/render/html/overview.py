@@ -270,7 +270,10 @@ def _rows(hosts: Sequence[HostOverview], anchors: Mapping[str, str]) -> str:
 
 
 def _host(host: HostOverview, id_: str) -> str:
-    """Return the line of a host in the list, in the columns ``_COLUMNS``, with details below; ``id_``: for links."""
+    """Return the line of a host in the list, with its numbers in the columns ``_COLUMNS``, and details to open below.
+
+    A host without an overview has its error as details. ``id_``: the target of links to the line.
+    """
     overview, bad = host.overview, " bad" if host.status in BAD else ""
     cells = [host.name, STATUSES[host.status]]
     if overview is not None:

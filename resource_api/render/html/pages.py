@@ -79,7 +79,10 @@ _WHOLE: Final = frozenset({"create", "delete", "forget"})
 
 
 def changes(documents: Iterable[ChangeJson], diff_lines: int) -> str:
-    """Return the HTML of a step's changes, a paragraph for each attribute; ``diff_lines``: the most lines of a diff."""
+    """Return the HTML of a step's changes, a paragraph for each attribute.
+
+    ``diff_lines``: the most lines of each diff, so that a browser can open a page with many changes.
+    """
     return "".join(
         _change(Difference(c["attribute"], c["is"], c["should"], c["message"] or ""), diff_lines) for c in documents
     )
@@ -565,7 +568,10 @@ _HOST_COUNTS: Final = (*text.CHANGES, "unchanged")
 
 
 def fleet(document: FleetJson) -> str:
-    """Return the HTML page of a run over hosts from its JSON document: failures first, then all hosts."""
+    """Return the HTML page of a run over hosts from its JSON document: groups of hosts, then each host.
+
+    Hosts with equal results are one group, and groups of failed hosts come first.
+    """
     anchors = row_anchors(host["name"] for host in document["hosts"])
     # Folded names → the id of a group's row, which differs from those of hosts.
     folded = {
