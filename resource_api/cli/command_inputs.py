@@ -146,7 +146,10 @@ def files(settings: Settings) -> Iterator[str]:
 
 
 def stack_files(settings: Settings) -> list[str]:
-    """Return the existing files of ``stacks/STACK.yaml`` and ``.yaml.age`` beside the manifest; callers refuse two."""
+    """Return the existing files of a stack's inputs, ``stacks/STACK.yaml`` and ``.yaml.age`` beside the manifest.
+
+    If both exist, reading the inputs raises an error, because it is unknown which one is in force.
+    """
     manifest, name = settings.get("manifest"), settings.get("stack")
     if not manifest or not name:
         return []
@@ -159,7 +162,7 @@ def stack_files(settings: Settings) -> list[str]:
 
 
 def _exists(path: str) -> bool:
-    """Return whether a file exists; True also if it cannot be opened: reading it then raises the error."""
+    """Return whether a file exists; True also if it cannot be opened, so that reading it raises the error later."""
     try:
         # Opened, not only looked up: ``watch`` waits for changes of the files that a plan has tried to open.
         with open(path, "rb"):

@@ -39,7 +39,10 @@ class Console:
         attributes_of: Callable[[str], AttributeSet | None],
         began: float,
     ) -> None:
-        """Write to ``output``. ``attributes_of`` returns a type's attributes, for source lines without secrets."""
+        """Write to ``output``. ``attributes_of`` returns a type's attributes: a source line of a secret is not shown.
+
+        ``began``: when the command began (seconds since the epoch).
+        """
         self._output = output
         self._run = run
         self._settings = settings
@@ -134,7 +137,10 @@ class Console:
         self._output.problem(problem, source)
 
     def emit_problem(self, problem: Problem, cause: BaseException | None = None) -> None:
-        """Write a problem to stderr as ``show_problem`` does, and to the JSON of a run, which is a stream of events."""
+        """Write a problem to stderr as ``show_problem`` does, and as an event to JSON that is a stream of events.
+
+        JSON that is one document has its problems at the end of the command.
+        """
         if self._output.streams:
             self._output.emit(documents.line("diagnostic", documents.problem(problem)))
         self.show_problem(problem, cause)
@@ -189,7 +195,10 @@ class Console:
         return progress.ProgressDisplay(lines, self._output.log.mask)
 
     def end_progress(self, *, wait: bool = True) -> None:
-        """Erase the display of running calls, if any; ``wait`` for its thread, which a signal handler cannot."""
+        """Erase the display of running calls, if any, before other output ends up in it.
+
+        ``wait``: until the thread that draws has ended; not in a signal handler, which must not wait.
+        """
         if "progress" not in self.__dict__:
             return
         if wait:

@@ -49,7 +49,10 @@ class GroupedOption(click.Option):
     """An option with its group in the help and its rank there; a ``rare`` one is shown with ``--all`` only."""
 
     def __init__(self, *arguments: Any, group: str = OWN, rank: int = 0, rare: bool = False, **settings: Any) -> None:
-        """Create an option of click; those without a rank come first in their group, in order of declaration."""
+        """Create an option of click; ``rank`` orders the options of a group in the help.
+
+        Options without a rank, a command's own, come first, in the order of their declaration.
+        """
         super().__init__(*arguments, **settings)
         self.group = group
         self.rank = rank
@@ -181,7 +184,7 @@ def _is_empty(value: object, parameter: click.Parameter) -> bool:
 
 
 def _label(parameter: click.Parameter) -> str:
-    """Return the name of a parameter of click in messages: ``--stop-after`` of an option, ``FILE`` of an argument."""
+    """Return the name of a parameter for a message: ``--stop-after`` of an option, ``FILE`` of an argument."""
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
     # The first word of ``[TYPE,...]``, ``PLAN.json|RUN``.
@@ -202,7 +205,10 @@ def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[...
 
 
 def option_groups(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
-    """Return the options of a command, except ``--help``, by the title of their group, both in the help's order."""
+    """Return the options of a command by the title of their group, groups and options in the order of the help.
+
+    ``--help`` is left out: its reader knows it. A group without options is left out too.
+    """
     help_option = command.get_help_option(context)
     groups: dict[str, list[click.Option]] = {title: [] for title in GROUPS}
     for option in command.get_params(context):

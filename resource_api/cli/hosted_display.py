@@ -403,7 +403,10 @@ class Overviews:
     """The overviews of hosts, as they arrive, and their display."""
 
     def __init__(self, session: Session, seconds: float, form: str) -> None:
-        """Begin without overviews, which cover the last ``seconds``; ``form``: ``html`` for a page, or a table."""
+        """Collect overviews that hosts make of their last ``seconds``.
+
+        ``form``: the option ``--format``; ``html`` shows them as one page, any other as a table.
+        """
         self._session = session
         self._seconds = seconds
         self._form = form
@@ -416,7 +419,10 @@ class Overviews:
             self._documents[host] = cast("OverviewJson", document)
 
     def show(self, reports: Sequence[HostReport]) -> None:
-        """Print all hosts in the order of the selection, and the errors of those without an answer."""
+        """Print the overviews of all hosts together, as a page or a table, in the order of the selection.
+
+        The errors of hosts without an answer go to stderr, so that the page on stdout stays whole.
+        """
         hosts = [self._host(report) for report in reports]
         output = self._session.output
         if self._form == "html":

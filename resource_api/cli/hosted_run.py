@@ -67,10 +67,10 @@ def run(
 ) -> int:
     """Run a command on the selected hosts, show the outcome of each, and return the exit code.
 
-    ``out``: the directory of saved plans. ``confirm``: asks the question of ``destroy``, which runs twice: to show the
-    plans of all hosts, and to carry out the confirmed ones. ``answers``: collects the answers of a reading command, to
-    show them together. ``arguments``: those of this command alone. With ``--rerun`` the hosts are those that a recorded
-    run has left undone.
+    With ``--rerun`` the hosts are those that a recorded run has left undone. ``confirm`` asks the question of
+    ``destroy``, which runs twice: to show the plans of all hosts, and to carry out the confirmed ones. ``out``: the
+    directory of saved plans. ``answers`` collects the answers of a reading command, to show them together.
+    ``arguments``: those that only this command has.
     """
     settings = session.settings
     _check_options(settings)
@@ -179,7 +179,10 @@ class HostedRun:
         return code
 
     def _rollout(self, hosts: int) -> Rollout:
-        """Return the batches of a run over a number of hosts. Raise ``UsageError`` for a wrong option about them."""
+        """Return the batches of a run over a number of hosts, and the number of failures that it allows.
+
+        Raise ``UsageError`` for a wrong text of ``--batches`` or ``--stop-after``.
+        """
         batches = _parsed("--batches", self._batches["batches"], parse_batches)
         bound = _parsed("--stop-after", self._batches["stop_after"], parse_share)
         return make_rollout(hosts, self._session.settings["at_once"], batches, bound)

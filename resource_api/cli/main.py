@@ -117,14 +117,17 @@ class _Commands(click.Group):
         return self._help
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return the commands and options that begin with ``incomplete``; no command is imported for it."""
+        """Return the commands and options that begin with ``incomplete``, from the table of commands.
+
+        No command is imported, as click would do, because the shell waits for the answer.
+        """
         from click.shell_completion import CompletionItem
 
         items = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
-        """Write the commands by group with their summaries, without importing any."""
+        """Write the commands by group with their summaries, from the table: importing all commands would be slow."""
         width = max(map(len, COMMANDS))
         for title, commands in COMMAND_GROUPS.items():
             with formatter.section(title):

@@ -156,7 +156,10 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number of an option. Raise ``BadParameter`` for one out of the limits, and for ``nan``."""
+        """Return the number of an option. Raise ``BadParameter`` for one out of the limits.
+
+        ``nan`` is refused here: click accepts it, because no comparison with a limit is true for it.
+        """
         number: float = super().convert(value, param, ctx)
         if isnan(number):
             self.fail(f"'{value}' is not a valid number.", param, ctx)
@@ -217,9 +220,10 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 def _targets(kind: str, context: click.Context, option: click.Parameter, value: Any) -> list[Target]:
-    """Return the targets of ``--report`` or ``--metrics``. Raise ``BadParameter``.
+    """Return the targets of ``--report`` or ``--metrics``, made before the run, so that a wrong one ends the command.
 
-    ``kind``: the function of ``reporting`` that makes a target of a text, ``report`` or ``metrics``.
+    ``kind``: the function of ``reporting`` that makes a target of a text, ``report`` or ``metrics``. Raise
+    ``BadParameter``.
     """
     texts = [value] if isinstance(value, str) else value or []
     for text in texts:
@@ -436,7 +440,10 @@ _RANKS: Final = {name: rank for rank, name in enumerate(_TABLE, 1)}
 
 
 def shared(*names: str, **changes: object) -> Callable[[F], F]:
-    """Return a decorator that adds options of the table to a command; ``changes`` replace their settings there."""
+    """Return a decorator that adds options of the table to a command, which so have one meaning in all commands.
+
+    ``changes`` replace settings of the table, such as the help, for this command.
+    """
 
     def option(name: str) -> Callable[[F], F]:
         """Return the decorator of one option of the table, with its rank there and the changed settings."""

@@ -402,7 +402,10 @@ def open_closed_streams() -> None:
 
 
 def _pager() -> str:
-    """Return the command of the pager, by ``$PAGER``, or an empty text for none, as on a terminal without features."""
+    """Return the command of the pager, by ``$PAGER`` or ``less``; "" for no pager.
+
+    There is none on a terminal without features, where it could not go back, and for ``cat``, which shows all at once.
+    """
     if _is_dumb():
         return ""
     command = os.environ.get("PAGER", "less").strip()

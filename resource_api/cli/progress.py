@@ -43,7 +43,7 @@ class LiveLines:
 
     @property
     def size(self) -> tuple[int, int]:
-        """The present width and height, in characters."""
+        """The present width and height, in characters, for lines that fit; a usual size if the terminal has none."""
         try:
             columns, rows = os.get_terminal_size(self._descriptor)
         except OSError:
@@ -176,7 +176,8 @@ class ProgressDisplay:
     def _registered(self, activity: Activity) -> Iterator[None]:
         """Register an activity, which each ``update`` shows while the block runs; then erase its line, if it had one.
 
-        It is common to ``running``, for which a thread calls ``update``, and ``waiting``, where the waiting code does.
+        This is the common part of ``running``, for which a thread calls ``update``, and of ``waiting``, where the
+        waiting code does.
         """
         self._due[activity] = activity.started + _FIRST
         try:
@@ -248,7 +249,7 @@ class ProgressDisplay:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self) -> None:
-        """Update the display until it is closed; the thread's function."""
+        """Update the display until it is closed; this is the function of the thread."""
         while not self._closed.wait(_TICK):
             # The activities are read while calls change them: an error of that must not end up on the terminal.
             with suppress(Exception):

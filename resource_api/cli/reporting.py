@@ -84,7 +84,10 @@ class Reporting:
         return targets
 
     def send(self, failure: Callable[[], Document]) -> Iterator[Problem]:
-        """Send the command's document, or that of ``failure``, to all targets; yield a problem for each failure."""
+        """Send the command's document to all targets; yield a problem for each target that fails.
+
+        The other targets get the document all the same. A command without a document sends that of ``failure``.
+        """
         for target in self.targets:
             try:
                 target.reporter(self.document or failure())

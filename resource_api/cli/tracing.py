@@ -99,7 +99,10 @@ class Tracing:
         self._remaining -= 1
 
     def host_ended(self, report: HostReport) -> None:
-        """End the span of a host, with those of its steps; a host that was never contacted has none."""
+        """End the span of a host, with the spans of its steps, and keep it for the end of the trace.
+
+        A host that was never contacted has no span.
+        """
         ended = time.time()
         if (began := self._began.pop(report.name, None)) is None:
             return

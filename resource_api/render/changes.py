@@ -78,8 +78,8 @@ PLAIN: Final = Style()
 def cut_pair(texts: Sequence[str], widest: int = _WIDEST) -> list[str]:
     """Return two values, each cut to ``widest`` characters, so that the user sees where they differ.
 
-    If both are longer than ``widest`` and their beginnings are equal, both are shown from ``_BEFORE`` characters before
-    the first difference: ``…``, then the part with the difference.
+    If both are too long, and the beginning would not show their first difference, both begin ``_BEFORE`` characters
+    before the difference: ``…port 8080…`` and ``…port 8081…``.
     """
     are_long = min(map(len, texts)) > widest and texts[0] != texts[1]
     same = common_start(*texts) if are_long else 0

@@ -236,7 +236,10 @@ def _state_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _recorded(item: object) -> str:
-    """Return the line of a recorded resource or a finished run; of any other item, which a host may send, its text."""
+    """Return the line of an item in a host's list: a recorded resource or a finished run.
+
+    A host may send anything: of any other item the line is its text.
+    """
     if isinstance(item, dict) and "reference" in item:
         return escape(str(item["reference"]))
     return text.run(item) if isinstance(item, dict) else escape(str(item))

@@ -93,10 +93,10 @@ class PlanDocument(NamedTuple):
 
 
 def lines(plan: ExecutionPlan, style: Style = PLAIN, *, verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of a plan.
+    """Yield the lines of a plan: the steps that act or fail, drift, changed outputs, and counts.
 
-    ``verbose``: also of resources in sync that a step before them may change, and of declarations that are left out
-    because their conditions do not hold.
+    With ``verbose`` the user also sees the resources in sync that an earlier step may change, and the declarations that
+    are left out because their conditions do not hold.
     """
     steps = _step_documents(plan, plan.may_change() if verbose else {})
     document = PlanDocument(steps, plan.summary, plan.drift, plan.output_changes)
@@ -155,7 +155,7 @@ def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
 def _uncorrected(drift: Drifted, step: StepDocument) -> Drifted | None:
     """Return the part of a resource's drift that its step does not correct, for a note of it; None if there is none.
 
-    Return ``drift`` itself if the step corrects nothing of it: the caller tells by identity.
+    Return the same object ``drift`` if the step corrects nothing of it: the caller compares with ``is``.
     """
     if step.error or step.deferred:
         return drift
@@ -403,7 +403,10 @@ _NAMED: Final = 10
 
 
 def explanation_lines(plan: ExecutionPlan, patterns: Sequence[str], style: Style) -> Iterator[str]:
-    """Yield the lines of ``--explain``: of steps that match ``patterns``, then counts. Raise ``UsageError``."""
+    """Yield the lines of ``--explain``: each step that matches ``patterns``, with the reasons for it, then counts.
+
+    Raise ``UsageError`` for a pattern that matches nothing.
+    """
     chosen = matching(patterns, plan.catalog, "--explain", plan.prior.undeclared)
     for step in plan.steps:
         if step.entry.index in chosen:

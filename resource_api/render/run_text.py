@@ -159,8 +159,8 @@ _COMPARED: Final = ("action", "status", "error")
 def chart(runs: Sequence[Mapping[str, Any]], width: int | None) -> Iterator[str]:
     """Yield a table of runs: time, id, seconds, changed and drifted resources as numbers and bars, command.
 
-    Without bars if a line with them would be longer than ``width``; None: any line fits. Bars are relative to the
-    largest value of their column. ``runs``: lines of the history, at least one.
+    The bars show a run that took longer or changed more than the others; each is relative to the largest value of its
+    column. They are left out if a line would be longer than ``width``; None: any line fits. ``runs``: at least one.
     """
     rows = [(_seconds(run), _change_count(run), run.get("drifted") or 0) for run in runs]
     largest = list(map(max, zip(*rows, strict=True)))  # of each column
@@ -210,7 +210,10 @@ def _bar(value: float, largest: float) -> str:
 
 
 def differences(first: RunJson, second: RunJson) -> dict[str, Any]:
-    """Return the document of the differences of two runs: steps of only one, steps with other outcomes or changes."""
+    """Return the document of the differences of two runs, ``a`` and ``b``.
+
+    It has the steps of only one run, and the resources whose steps differ in their outcomes or changes.
+    """
     ours, theirs = ({step["reference"]: step for step in run["steps"]} for run in (first, second))
     return {
         "a": _about(first),

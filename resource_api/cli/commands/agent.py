@@ -241,7 +241,10 @@ def _with_agent(target: Target, agent: Agent, source_fields: Mapping[str, Any]) 
     """
 
     def report(document: Mapping[str, Any]) -> None:
-        """Write the metrics of a run, with those of the agent and the source; the document's own fields win."""
+        """Write the metrics of a run together with those of the agent and the source.
+
+        The fields ``agent`` of the document itself replace them, as for a pause, which is known only in the run.
+        """
         fields = {
             "period": agent.period,
             "paused": False,
@@ -290,7 +293,8 @@ def _report_pause(session: Session, agent: Agent, settings: Settings) -> None:
 def _once(session: Session, agent: Agent, source_fields: dict[str, Any], settings: dict[str, object]) -> int:
     """Apply the newest version of the source once and record the outcome; return the exit code, 0 while paused.
 
-    Fill ``source_fields`` for the reporters. Raise the error of the source where no verified version is left to apply.
+    If the newest version cannot be verified, the last verified one is applied; if there is none, raise the error of the
+    source. ``source_fields`` receives facts about the version, which the reporters add to their documents.
     """
     make_directory(agent.directory)
     with run_schedule.locked(agent.directory):
@@ -346,7 +350,7 @@ def _apply(session: Session, version: SourceVersion, settings: Settings, keep: C
 def _record(session: Session, write: Callable[[], None]) -> None:
     """Record a run for ``agent status`` by calling ``write``.
 
-    A failure is only shown: the exit code is that of the run, which has changed the machine already.
+    A failure is only shown: the exit code stays that of the run, which has ended already.
     """
     try:
         write()

@@ -56,7 +56,10 @@ def install(session: Session, shell: str | None, **_settings: object) -> None:
 
 
 def _login_shell() -> str:
-    """Return the name of the user's shell, by ``$SHELL``. Raise ``UsageError`` for one that has no completion here."""
+    """Return the name of the user's shell, by ``$SHELL``, for a command without the argument SHELL.
+
+    Raise ``UsageError`` for a shell for which there is no script.
+    """
     name = os.path.basename(os.environ.get("SHELL", ""))
     if name not in _SHELLS:
         msg = f"there is no completion for {name or 'a shell that is not known'}; name one of {', '.join(_SHELLS)}"

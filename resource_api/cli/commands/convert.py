@@ -55,7 +55,7 @@ def _document(converted: Conversion) -> dict[str, object]:
 
 
 def _summary(converted: Conversion) -> Iterator[str]:
-    """Yield a line for each task that was not converted, and one with the counts."""
+    """Yield a line for each task that was not converted, which the user must convert, and one with the counts."""
     yield from map(str, converted.remarks)
     yield (
         f"{counted(converted.tasks, 'task')}: {counted(converted.resources, 'resource')},"

@@ -156,7 +156,10 @@ def _document(host: Host) -> dict[str, object]:
 
 
 def _table(selected: Sequence[Host], columns: int | None) -> Iterator[str]:
-    """Yield the lines of the table of ``hosts list``, without columns that have only default values."""
+    """Yield the lines of the table of ``hosts list``.
+
+    A default value is None, so that a column of which no host has another value is left out.
+    """
     rows = [
         {
             "host": host.name,

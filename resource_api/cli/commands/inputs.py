@@ -100,7 +100,10 @@ def edit(session: Session, file: str, **_settings: object) -> None:
 
 
 def _recipients(session: Session, file: str) -> Sequence[object]:
-    """Return the recipients of an encrypted file; warn if other users can change them. Raise ``UsageError``."""
+    """Return the recipients of an encrypted file, whose keys can open it after the edit.
+
+    Raise ``UsageError`` if there are none: nobody could open it again. Warn if other users can change them.
+    """
     path = file + _RECIPIENTS
     if not os.path.lexists(path):
         advice = "write the recipients into it, one a line; the file of your key names it"

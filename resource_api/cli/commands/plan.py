@@ -317,7 +317,10 @@ def _plan_once(settings: dict[str, object], base: str, before: Signatures) -> Si
 
 
 def _wait_for(pid: int) -> int:
-    """Return the exit code of the process of a plan at its end; pass on a signal that ends the command meanwhile."""
+    """Wait for the process of a plan, and return its exit code.
+
+    A signal that ends ``watch`` meanwhile is passed on, so that the process does not outlive the command.
+    """
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except _Stopped as stopped:
@@ -395,7 +398,10 @@ def _signatures(paths: Iterable[str]) -> Signatures:
 
 
 def signature(path: str) -> list[int] | None:
-    """Return values that differ after a change of a file or of a directory's entries; None if the path is missing."""
+    """Return values by which ``watch`` sees that a file or the entries of a directory have changed; None if missing.
+
+    They are cheap to get: no content is read.
+    """
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -169,7 +169,7 @@ def copy(session: Session, source: str, target: str, *, project: str | None, sta
 
 
 def _copied_line(stack: CopiedStack) -> str:
-    """Return ``project web, stack default: copied, 3 resources, serial 7``."""
+    """Return the line of ``state copy`` for a stack: ``project web, stack default: copied, 3 resources, serial 7``."""
     outcome = "copied" if stack.status == "copied" else "there already"
     count = counted(stack.resources, "resource")
     return f"project {stack.project}, stack {stack.stack}: {outcome}, {count}, serial {stack.serial}"
@@ -358,7 +358,8 @@ def output(session: Session, words: tuple[str, ...], *, reveal: bool, **_setting
 def _manifest_and_name(words: Sequence[str]) -> tuple[str | None, str | None]:
     """Return the manifest and the name of the output in the arguments ``[MANIFEST] [NAME]``, each None if not given.
 
-    As both are optional, the first word is the manifest if it has the suffix of one. Raise ``UsageError`` for more.
+    As both are optional, a first argument with the suffix of a manifest is the manifest, and any other is the name.
+    Raise ``UsageError`` for further arguments.
     """
     manifest = words[0] if words[:1] and words[0].endswith(_MANIFESTS) else None
     rest = words if manifest is None else words[1:]

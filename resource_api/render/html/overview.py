@@ -315,7 +315,7 @@ def _details(overview: OverviewJson) -> str:
 
 
 def _fact(label: str, text: str, items: Sequence[str] = ()) -> str:
-    """Return a labelled paragraph, with the first of the ``items`` below it."""
+    """Return a labelled paragraph; the first ``_NAMED`` of ``items`` and the number of the others are below it."""
     more = [f"and {len(items) - _NAMED:,} more"] if len(items) > _NAMED else []
     listed = "".join(f"<br><code>{e(item)}</code>" for item in (*items[:_NAMED], *more))
     return f'<p><span class="label">{label}</span> {e(text)}{listed}</p>'
