@@ -197,7 +197,10 @@ class Display:
         return self._run_hook("before", "batch_start", body)
 
     def _release_terminal(self) -> None:
-        """Erase the line of progress, and write the output so far, before a question or a command of the user."""
+        """Erase the line of progress, and write the output so far, before a question or a command of the user.
+
+        Otherwise their text would be mixed with that line, or stand above earlier results.
+        """
         if self._live is not None:
             self._live.show(())
         self._session.output.flush()
@@ -249,7 +252,10 @@ class Display:
             self._session.output.print(self._summary_line(seconds, can_rerun=can_rerun))
 
     def _summary_line(self, seconds: float, *, can_rerun: bool) -> str:
-        """Return the counts of hosts by status, and after a failure, if ``can_rerun``, how to do the rest."""
+        """Return the last line of a run: the counts of hosts by status, and advice to do the rest by ``--rerun``.
+
+        The advice stands only after a failure, and if the run is recorded (``can_rerun``).
+        """
         counts, subcommand = self._merge.counts(), self._work.options.get("subcommand")
         command = f"{self._work.command} {subcommand}" if subcommand else self._work.command
         noop = bool(self._session.settings.get("noop"))
@@ -359,7 +365,10 @@ def lines_of(session: Session, work: Work, document: Mapping[str, object], *, co
 
 
 def _answer_lines(session: Session, work: Work, result: object) -> Iterable[str]:
-    """Return the lines of a host's result, as the same command shows it on this machine."""
+    """Return the lines of a host's result, as the same command shows it on this machine.
+
+    The result is data, because a host does not know the style of this terminal.
+    """
     style = session.output.style
     if work.command == "plan" and isinstance(result, dict):
         return plan_lines(result, session.registry, style)

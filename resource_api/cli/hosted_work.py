@@ -81,11 +81,11 @@ def prepare(
     hosts: Mapping[str, Inventory],
     arguments: Mapping[str, object],
 ) -> Work:
-    """Return the work for each host: manifest or saved plan, inputs, options.
+    """Return everything that jobs for the hosts are made of: manifest or saved plans, inputs, options, libraries.
 
     Raise ``ManifestError`` or ``UsageError`` for every mistake that can be seen before any host is contacted.
     ``manifest``: None for a command without one; for ``apply`` also a directory of saved plans. ``arguments``: the
-    options of this command alone.
+    options that only this command has.
     """
     inputs, job_options = CommonInputs(session.inputs.weaker, session.inputs.stronger), _job_options(session, arguments)
     no_inputs: Mapping[str, object] = {}  # hosts with equal inputs share one mapping

@@ -149,7 +149,10 @@ def _discard(descriptor: int) -> None:
 
 
 def _show_help(ctx: click.Context, _option: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback
-    """Print the help and end the command, if ``--help`` was given; not while a shell completes a line."""
+    """Print the help and end the command, if ``--help`` was given.
+
+    While a shell completes a line that has ``--help`` (``resilient_parsing``), nothing may be printed.
+    """
     if value and not ctx.resilient_parsing:
         echo(ctx.get_help())
         ctx.exit()
@@ -210,7 +213,10 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line, by default the process's, and return its exit code; 64 for wrong usage."""
+    """Run a command line, by default the process's, and return its exit code; 64 for wrong usage.
+
+    If the variable ``_COMPLETE`` is set, a shell asks for candidates, which click answers by the registered classes.
+    """
     if _COMPLETE in os.environ:
         from resource_api.cli import completion
 

@@ -259,7 +259,7 @@ def _option(group: str, text: str, *flags: str, **settings: object) -> dict[str,
 def _run_option(name: str, option: RunOption) -> dict[str, object]:
     """Return click's settings for an option of ``Runtime``'s methods, such as ``noop``, from its declaration there.
 
-    So the command line and the methods have the same options.
+    By this one declaration, the command line and the methods have the same options.
     """
     settings = {"envvar": option.variable, "rare": option.rare, **_KINDS[option.kind]}
     group = WHAT_TO_CHANGE if option.phase in {"selection", "changes"} else HOW_TO_RUN

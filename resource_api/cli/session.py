@@ -246,7 +246,10 @@ class Session:
             self.reporting.document = document
 
     def execute(self, command: Callable[[], int | None]) -> int:
-        """Run a command, show the error that ends it, if any, and send the reports; return the exit code."""
+        """Run a command, show the error that ends it, if any, and send the reports; return the exit code.
+
+        Every exception has an exit code here, and reports are sent after a failure too.
+        """
         try:
             code = self._interruptible(command)
         except ManifestError as error:
@@ -276,7 +279,7 @@ class Session:
     def _interruptible(self, command: Callable[[], int | None]) -> int:
         """Run a command, which a signal ends in an orderly way, and return its exit code.
 
-        Raise ``UsageError`` before it if a report would replace a file that the command reads.
+        First raise ``UsageError`` if a report would replace a file that the command reads, such as its manifest.
         """
         with self.interrupts:
             try:
@@ -319,7 +322,10 @@ class Session:
         return code
 
     def _store_options(self) -> str:
-        """Return ``--state`` and ``--key`` as given, for the command that an error of the state advises."""
+        """Return ``--state`` and ``--key`` of this command, for the text of an error that advises another command.
+
+        Without them the user, who copies that command, would access another state.
+        """
         from resource_api.state.open_store import command_options
 
         url, store_key = self.settings.get("state"), self.settings.get("key")
@@ -355,9 +361,9 @@ class Session:
 
 
 def with_session(function: Callable[..., int | None], *, runs: bool = False) -> Callable[..., int]:
-    """Return a command's ``function`` for click, with a new ``Session`` as its first argument.
+    """Return a function that click calls with a command's parameters: it calls ``function`` with a new ``Session``.
 
-    The session shows its errors, and its exit code is returned. ``runs``: it may change resources.
+    The session shows the errors of ``function`` and returns the exit code. ``runs``: the command may change resources.
     """
 
     @wraps(function)

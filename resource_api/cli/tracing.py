@@ -48,7 +48,10 @@ class Tracing:
     """The trace of one command."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Continue the trace of the caller, such as a pipeline, from ``TRACEPARENT``; without one, begin a trace."""
+        """Continue the trace of the caller, so that this command is a span within, for example, a pipeline's trace.
+
+        The caller's span is in the variable ``TRACEPARENT``; without it begin a new trace.
+        """
         self._environ = environ
         #: The span of the caller, or None; and the identity of the command's span.
         self._parent = parse_traceparent(environ.get("TRACEPARENT", ""))
@@ -123,7 +126,7 @@ class Tracing:
 
 
 def _masked(span: Span, mask: Mask) -> Span:
-    """Return a span, and those within it, with the secrets of this process masked in every text."""
+    """Return a span, and those within it, with secrets masked in every text: the trace leaves this machine."""
     attributes = {name: mask(value) if isinstance(value, str) else value for name, value in span.attributes.items()}
     return span._replace(
         name=mask(span.name),
@@ -143,10 +146,10 @@ def tracing(environ: Mapping[str, str]) -> Tracing | None:
 
 
 def run_span(document: Mapping[str, object], began: float, ended: float, code: int, hosts: Sequence[Span]) -> Span:
-    """Return the span of a command, the root of its trace, with its children.
+    """Return the span of a whole command, with the spans of planning, calls and hosts as its children.
 
     ``document``: that of its run or plan. ``began``, ``ended``: times of the command, including planning. ``code``: its
-    exit code. ``hosts``: the spans of hosts, of a run over many.
+    exit code. ``hosts``: the spans of the hosts of a run over many hosts, else none.
     """
     command = str(document.get("command") or "plan")
     attributes = _run_attributes(document, code)

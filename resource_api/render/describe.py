@@ -453,8 +453,8 @@ def _attribute_lines(
 ) -> Iterator[str]:
     """Yield the lines of an attribute: its name in the first column, its facts, documentation and data type beside it.
 
-    ``margin``: the indentation of the second column; a name that is too long for the first has a line of its own.
-    ``words``: the data type. ``noun``: the kind of an attribute without one.
+    ``margin``: the spaces before the second column; a name that is too long for the first column has a line of its own.
+    ``words``: the data type. ``noun``: the word for the kind of an attribute without a kind.
     """
     head = f"{_MARGIN}{name}"
     if len(head) < len(margin):
@@ -469,9 +469,9 @@ def _attribute_lines(
 
 
 def wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
-    """Return the lines of a text that is wrapped at spaces for a terminal, with links as their words.
+    """Return the lines of a text that is wrapped at spaces for a terminal, which shows a link only as its words.
 
-    The first begins with ``first``, which is ``margin`` by default, the others begin with ``margin``.
+    The first line begins with ``first``, such as ``- ``, by default ``margin``; the others begin with ``margin``.
     """
     return textwrap.wrap(
         _LINK.sub(r"\1", escape(line)),
@@ -504,9 +504,9 @@ def markdown(
     expressions: bool = False,
     explained: bool = True,
 ) -> str:
-    """Return documentation as a Markdown page, without a last line break.
+    """Return documentation as a Markdown page, without a last line break, for ``describe`` and the reference.
 
-    Unless ``explained``, features are named, and kinds are left out: another page explains them once.
+    ``explained``: as for ``_sections``. ``expressions``: with data types in full.
     """
     parts = [f"# {definition.name}", *_markdown_blocks(definition.docs)]
     parts += [f"## {_heading(definition)}"] if definition.attributes else []
@@ -544,7 +544,10 @@ def _markdown_item(item: Item) -> str:
 
 
 def _markdown_blocks(docs: str) -> Iterator[str]:
-    """Yield the blocks of documentation as Markdown: an example is fenced, and ``<`` outside of code is no HTML."""
+    """Yield the blocks of documentation as Markdown.
+
+    An indented example is fenced as YAML, and ``<`` outside of code is escaped, as it would begin a tag of HTML.
+    """
     for block in _blocks(docs):
         if any(line[:1] in {" ", "\t"} for line in block) and not block[0].startswith("-"):
             yield f"```yaml\n{textwrap.dedent(chr(10).join(block))}\n```"

@@ -167,8 +167,8 @@ def _evaluated(metaparameter: Schema) -> Schema:
 def _with_inner_expressions(schema: Schema) -> Schema:
     """Return the shape of a value of which every item and member may be an expression too, but not the whole value.
 
-    ``schema`` is that of a data type. An alternative in ``anyOf`` or ``allOf`` is for the whole value, so that only its
-    items and members may be expressions.
+    ``schema`` is that of a data type: for a list of integers, ``[1, "${inputs.port}"]`` fits the result. The caller
+    adds the expression for the whole value once, so that an alternative in ``anyOf`` or ``allOf`` needs none.
     """
     shape = dict(schema)
     for word in ("items", "additionalItems", "additionalProperties"):

@@ -133,7 +133,7 @@ def left_out_lines(left_out: Iterable[tuple[str, str]]) -> Iterator[str]:
 def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
     """Yield the lines of a plan in blocks: steps, handlers of failures, drift that no step corrects, changed outputs.
 
-    A step that corrects drift has a note of it; the drift is then not shown again.
+    A step that corrects drift has the note ``drift``; the corrected part of the drift has no block of its own.
     """
     #: Reference → the part of its drift that no step so far corrects, or None.
     drifts: dict[str, Drifted | None] = {drift.reference: drift for drift in document.drift}

@@ -186,7 +186,7 @@ def _change_count(run: Mapping[str, Any]) -> int:
 
 
 def _command(run: Mapping[str, Any]) -> str:
-    """Return the command of a run for a table, with the counts of failures if it had any: ``apply: 1 failed``."""
+    """Return the command of a run as the last cell of the chart, with failures if it had any: ``apply: 1 failed``."""
     counts = run.get("summary") or {}
     bad = ", ".join(f"{counts[name]} {name}" for name in ("failed", "skipped") if counts.get(name))
     return escape(str(run.get("command", ""))) + (f": {bad}" if bad else "")
@@ -264,7 +264,10 @@ def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _step_difference_lines(different: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a resource in both runs: fields of its steps with both values, then changed attributes."""
+    """Yield the lines of a resource in both runs: fields of its steps with both values, then changed attributes.
+
+    Before a change of an attribute stands ``-`` for the first run and ``+`` for the second one, as in a diff.
+    """
     for name in _COMPARED:
         if name in different:
             yield f"{name}: {' → '.join(map(show_attribute, different[name]))}"

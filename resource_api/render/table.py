@@ -23,9 +23,9 @@ _GAP: Final = "  "
 def table(rows: Sequence[Row], room: int | None) -> Iterator[str]:
     """Yield the lines of a table of ``rows`` of plain values, in their order.
 
-    A column stands for each key that has a value in any row, the first key first. A long value is cut; columns beyond
-    the ``room`` of the terminal are left out, and the last line names them. If ``room`` is None, for a program,
-    everything is shown. No lines without rows.
+    Each key with a value in any row has a column, in the order of their first appearance. So that every row fits a line
+    of the terminal, a long value is cut, and columns beyond its width ``room`` are left out and named in the last line.
+    If ``room`` is None, for a program, everything is shown.
     """
     if not rows:
         return

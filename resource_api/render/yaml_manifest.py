@@ -152,7 +152,10 @@ def _first(reasons: Iterable[str]) -> str:
 
 
 def _value_problem(value: object) -> str:
-    """Return the reason that a provider's value is invalid in a manifest, or ""."""
+    """Return the reason that a provider's value is invalid in a manifest, for a comment in place of it; or "".
+
+    Such values are a text with NUL, and a number that is not finite.
+    """
     if isinstance(value, str):
         return character_problem(value, key=False)
     if isinstance(value, float):

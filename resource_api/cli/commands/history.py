@@ -91,8 +91,8 @@ def diff(session: Session, first: str, second: str, **_settings: object) -> None
 def _rehearsal_page(path: str, form: str, on: Sequence[str]) -> str:
     """Return the HTML page of a rehearsal from a file of ``rehearse --json``.
 
-    ``form`` and ``on`` are those options of ``report``. Raise ``UsageError`` for any form but HTML, for hosts, and for
-    another file.
+    ``form`` and ``on``: the options ``--format`` and ``--on`` of ``report``. Raise ``UsageError`` for any form but
+    HTML, for hosts, and for a file that ``rehearse`` has not written.
     """
     if form != "html" or on:
         raise UsageError(f"{path}: a rehearsal is shown with --format html" + (", and without --on" if on else ""))

@@ -186,7 +186,10 @@ def _with_imports(content: bytes, out: str) -> Manifest:
 
 
 def _apply_imports(session: Session, manifest: Manifest, confirm: Callable[[str], bool] | None) -> int:
-    """Show the plan of the imports, ask by ``confirm``, unless None, and carry it out; return the exit code."""
+    """Show the plan of the imports, ask by ``confirm``, and carry the plan out; return the exit code, 1 for no.
+
+    ``confirm``: None with ``--yes``, which asks nothing.
+    """
 
     def on_plan(planned: Plan) -> None:
         """Show the plan and ask. Raise ``DeclinedError`` for no, before anything is recorded."""

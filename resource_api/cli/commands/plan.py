@@ -225,6 +225,7 @@ def show(session: Session, name: str, **_settings: object) -> int:
 def _show_saved(session: Session, plan: str) -> None:
     """Show a saved plan, and warn if state has changed since, so that ``apply`` would refuse it."""
     document = saved_plan.load(plan)
+    # The types of its resources may stand beside the plan or its manifest.
     for file in filter(None, (plan, saved_plan.manifest_path(document))):
         session.registry.add_manifest(file)
     shown_plan = saved_plan.show(document, plan, session.registry, verbose=session.settings.get("verbose", False))

@@ -225,9 +225,10 @@ def _tables(listed: Listed, columns: int | None) -> Iterator[str]:
 
 
 def _table_rows(definition: TypeDefinition, rows: Rows) -> list[dict[str, object]]:
-    """Return rows with their columns in order: title, namevars, other attributes, read-only ones; without secrets.
+    """Return rows for a table, without secrets: title, namevars, other attributes, then read-only ones.
 
-    A single namevar has no column of its own: its value is the title.
+    A narrow terminal leaves out the last columns, hence the order. A single namevar has no column of its own: its value
+    is the title.
     """
     namevars = definition.namevars if len(definition.namevars) > 1 else ()
     columns = [name for name in definition.attributes if name not in {*definition.namevars, *definition.sensitive}]

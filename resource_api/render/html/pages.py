@@ -284,7 +284,7 @@ def plan(document: PlanJson) -> str:
 
 
 def _plan_row(step: PlanStepJson, anchors: Mapping[str, str], diff_lines: int) -> PageRow:
-    """Return the row of a planned step, with its details to open below."""
+    """Return the row of a planned step: its sign, changed attributes and remarks, and its details to open below."""
     sign = FAILED if step.get("error") else Action[step["action"].upper()].symbol
     notes = [
         "" if step["action"] in _WHOLE else _attribute_names(step["changes"]),
@@ -597,7 +597,10 @@ def fleet(document: FleetJson) -> str:
 
 
 def _host_groups(status: str, groups: Sequence[HostGroupJson], anchors: Mapping[str, str]) -> Section:
-    """Return the section of the hosts with one status, in groups with equal results, the largest group first."""
+    """Return the section of the hosts with one status, in groups with equal results, the largest group first.
+
+    The number in its heading counts hosts, not groups. The rows of a bad status are open, so that errors are visible.
+    """
     matching = sorted((group for group in groups if group["status"] == status), key=lambda group: -group["count"])
     rows = [_host_group(group) for group in matching]
     section = rows_section(status.capitalize(), rows, anchors, opened=status in _BAD_STATUSES or len(rows) <= _FEW)
@@ -635,7 +638,10 @@ def _batches(hosts: Iterable[HostJson]) -> Section:
 
 
 def _host_row(host: HostJson) -> PageRow:
-    """Return the row of one host: its counts, status and duration, the error below."""
+    """Return the row of one host: its counts, status and duration, and the error below.
+
+    A host that was never contacted has no error: its reason is in the section ``Untouched``.
+    """
     status, error = host["status"], host["error"] or ""
     notes = [_resource_counts(host["summary"] or {}), status, duration(host["seconds"]) if host["seconds"] else ""]
     body = f'<p class="error">{e(error)}</p>' if error and status != "untouched" else ""
