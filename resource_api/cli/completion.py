@@ -400,7 +400,10 @@ def commands(context: click.Context, incomplete: str) -> Items:
 
 
 def hosts(context: click.Context, incomplete: str) -> Items:
-    """Return the inventory's groups and hosts, unless it is a program, as candidates for a list such as ``web,!db``."""
+    """Return the groups and hosts of the inventory as candidates for the last name of a list such as ``web,!db``.
+
+    An inventory that is a program gives none: it is not executed at each press of the tab key.
+    """
     from resource_api.fleet import inventory
 
     path = context.params.get("hosts_file") or inventory.beside(_first_argument(context, "manifest"))

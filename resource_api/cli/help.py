@@ -174,9 +174,10 @@ def _hint_at_variable(error: click.BadParameter, context: click.Context) -> None
 
 
 def _is_empty(value: object, parameter: click.Parameter) -> bool:
-    """Return whether a parameter has an empty text, as from an unset variable of the shell.
+    """Return whether a parameter has an empty text, as from an unset variable of the shell, which is refused.
 
-    Of an argument with more values only the first counts: others may belong to a program that is run.
+    Of an argument with several values only the first counts: the others may be arguments of a program that ``run``
+    starts, where an empty text is valid.
     """
     if isinstance(value, tuple):
         return "" in (value if isinstance(parameter, click.Option) else value[:1])
@@ -270,7 +271,10 @@ def _write_line(text: str, formatter: click.HelpFormatter, *, blank_above: bool 
 
 
 def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
-    """Return click's error for a command line with advice for the user, such as the nearest option, if there is any."""
+    """Return click's error for a command line, with advice for the user where there is any.
+
+    The advice is a similar option or command, the manifests in this directory, or the term for one of another tool.
+    """
     if isinstance(error, click.NoSuchOption):
         name = _as_written(error.option_name, arguments)
         return _usage_error(f"No such option '{name}'", _advice_on_option(name, error.ctx), error.ctx)

@@ -144,7 +144,7 @@ def _job_options(session: Session, arguments: Mapping[str, object]) -> dict[str,
 
 
 def _plain(value: object) -> Any:
-    """Return the value of an option as JSON data, for a job; a set, such as of tags, becomes a sorted list."""
+    """Return the value of an option as JSON data, for a job; a set, such as the tags, becomes a sorted list."""
     if isinstance(value, dict):
         return {name: _plain(member) for name, member in value.items()}
     if isinstance(value, (set, frozenset)):

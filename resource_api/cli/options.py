@@ -522,8 +522,9 @@ def run_options(settings: Settings) -> dict[str, Any]:
 def saved_plan_options(settings: Settings, document: Mapping[str, object]) -> dict[str, object]:
     """Return the options with which a saved plan is applied: those about the execution alone.
 
-    The plan itself decides the rest: raise ``UsageError`` for an option on the command line that decides a plan's
-    content (its variable has no effect), and for another stack or project than the plan's.
+    Options that determine the content of a plan, such as inputs, were used when it was made. Raise ``UsageError`` for
+    one of them on the command line, where it would have no effect; its variable of the environment is ignored. Raise it
+    also for a stack or project that is not the plan's.
     """
     context = click.get_current_context()
     planning = {*RUN_OPTIONS, "given", "input_files"}.difference(EXECUTION)

@@ -221,7 +221,10 @@ class ProgressDisplay:
         return f"{line}: {cut_inside(detail, room) if room > _WIDE else cut(detail, room)}"
 
     def close(self) -> None:
-        """End the thread, waiting a second at most, and erase the lines; show nothing any more."""
+        """End the thread, and erase the lines; show nothing any more.
+
+        The wait for the thread is short, because it may hang in a write to a terminal that was stopped.
+        """
         self._closed.set()
         if self._thread is not None:
             self._thread.join(_JOIN_PATIENCE)

@@ -320,7 +320,7 @@ class _Outline:
 
     @cached_property
     def sensitive_inputs(self) -> set[str]:
-        """The names of inputs that a file declares to be secret, or may declare so.
+        """The names of inputs that a file declares to be secret, or may declare so: their values must not be shown.
 
         These are the keys on each line that declares a secret, and on its parent line. If only a mapping in braces
         declares it, as in ``a: {sensitive: true}, b: {}``, it is the key of that mapping alone, ``a``.
@@ -389,7 +389,8 @@ def _declares_secret(line: str) -> bool:
 def _only_declares(line: str) -> bool:
     """Return whether a line declares a secret without its value: ``password: {type: "Sensitive[String]"}``.
 
-    All its keys are then fields of a declaration, except the name before a mapping in braces.
+    Such a line may be shown. All its keys are fields of a declaration, none of which has the value, except the name
+    before a mapping in braces.
     """
     keys = _KEY.findall(line)
     fields = keys[1:] if _MAPPING_START.match(line) else keys

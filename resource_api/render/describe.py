@@ -367,9 +367,9 @@ def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
 
 
 def _function(name: str, function: Function, *, mixed: bool) -> Item:
-    """Return the line on a function: inputs, result, docs and examples.
+    """Return the line on a function in the page of its type: inputs, result, docs and examples.
 
-    ``mixed``: the type has pure functions and others, so that a pure one is marked.
+    ``mixed``: the type has pure functions and others, so that pure ones are marked; a mark on all would say nothing.
     """
     inputs: list[str] = []
     for key, attribute in function.inputs.attributes.items():

@@ -314,10 +314,10 @@ def _provider_conditions(types: Iterable[Definition], implementations: Implement
 
 
 def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
-    """Return the conditions for calls, ``{invoke: FUNCTION, with: INPUTS}``: a known function, and its inputs.
+    """Return the conditions by which an editor checks calls, ``{invoke: FUNCTION, with: INPUTS}``.
 
-    A function is called by its type and name, or by a unique name alone. Functions of a named ``provider`` may be of a
-    type that is not known here.
+    There must be such a function, called by its type and name or by a unique name alone, and the inputs must be its
+    own. The function of a call with ``provider`` is exempt: it may be of a type that the schema does not have.
     """
     definitions = [definition for definition in types if isinstance(definition, TypeDefinition)]
     # A name that two types use does not identify a function.

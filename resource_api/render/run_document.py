@@ -151,8 +151,8 @@ _BEGIN: Final = _End(0.0, -1)
 def _critical_path(plan: ExecutionPlan, calls: Sequence[ProviderCall]) -> list[int]:
     """Return the indices of the calls on the longest chain of calls that waited for each other, in their order.
 
-    A user who wants a faster run looks at these calls. An operation ends with its call; one without a call ends with
-    the last operation that it waits for. The path is followed back from the latest end.
+    A user who wants a faster run looks at these calls. An operation ends with its call; an operation without a call
+    ends with the last one that it waits for. From the call with the latest end, the path is followed back to the start.
     """
     if len(calls) < 2:  # noqa: PLR2004 - one call waits for none
         return list(range(len(calls)))

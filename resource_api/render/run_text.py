@@ -236,8 +236,8 @@ def _about(run: RunJson) -> dict[str, Any]:
 def _step_differences(ours: RunStepJson, theirs: RunStepJson) -> dict[str, Any]:
     """Return the differences of a resource's steps in two runs; {} for equal steps, which the output leaves out.
 
-    They are a field, such as ``status`` → both values, and under ``attributes`` each attribute → both changes, None
-    for a run that did not change the attribute.
+    The result maps each field that differs, such as ``status``, to both values. Its key ``attributes`` maps each
+    attribute to both changes, None for a run that did not change the attribute.
     """
     outcomes = {name: [ours[name], theirs[name]] for name in _COMPARED if ours[name] != theirs[name]}
     before, after = ({change["attribute"]: change for change in step["changes"]} for step in (ours, theirs))

@@ -117,7 +117,7 @@ _IMPORTS: Final = {"imported": "imported", "recorded": "recorded as ours already
 
 
 def imported(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line on the outcome of each resource of an import; the log has shown those with an error already."""
+    """Yield a line on the outcome of each resource of an import, without those whose errors the log has shown."""
     for item in document["resources"]:
         if not item["error"]:
             yield f"{escape(str(item['reference']))}: {_IMPORTS[item['status']]}."

@@ -69,8 +69,9 @@ def show_document(
 ) -> int:
     """Run a command that shows one document, here or with ``--on`` on hosts; return the exit code.
 
-    ``make`` returns the document, which a host makes by the same function of its command; ``lines`` renders it as text.
-    ``empty``: the notice on a terminal for a list without lines. ``arguments``: those of this command alone.
+    ``make`` returns the document from a call: this machine and each host make it in the same way. ``lines`` renders it
+    as text. ``empty``: the notice on a terminal for a list without lines. ``arguments``: those that only this command
+    has.
     """
     if (code := run_on_hosts(session, command, session.settings.get("manifest"), **arguments)) is not None:
         return code

@@ -150,7 +150,10 @@ def _import_all(session: Session, type_names: str, out: str, *, yes: bool) -> in
 
 
 def _project(session: Session, out: str) -> str:
-    """Return the project of the manifest ``out``: --project, or the file's name. Raise ``UsageError`` if invalid."""
+    """Return the project to write into the manifest ``out``: ``--project``, or the file's name without its suffix.
+
+    Raise ``UsageError`` if no project can have that name.
+    """
     project = session.settings["project"] or os.path.basename(out).rpartition(".")[0]
     if STACK_NAME.match(project):
         return str(project)

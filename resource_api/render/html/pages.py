@@ -502,7 +502,7 @@ def _findings(title: str, findings: Sequence[FindingJson], anchors: Mapping[str,
 def _effects(effects: Sequence[EffectJson], anchors: Mapping[str, str]) -> Section:
     """Return the section of the paths that the run has changed without a declaration, as a tree of directories.
 
-    The files of each package are a tree of their own, which is closed.
+    The files of each package are a tree of their own, closed at first: they are many, and expected of an installation.
     """
     packages = dict.fromkeys(effect["package"] for effect in effects)
     trees = []
