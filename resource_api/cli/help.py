@@ -86,7 +86,7 @@ class GroupedCommand(_WithExamples):
         self.rare = frozenset(rare)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return the remaining arguments. Raise ``UsageError`` for a wrong value; it names the variable that has it.
+        """Return the remaining arguments. Raise ``UsageError`` for a wrong value, also of a variable, which it names.
 
         An empty value is refused, as of ``--target "$NAME"`` with an unset variable, which must not select a default.
         While a shell completes a line (``resilient_parsing``) it is no error.

@@ -60,7 +60,7 @@ class Style(NamedTuple):
     def reason(self, line: str) -> str:
         """Return the reason of a failure; a long one is cut in the middle, unless ``--diff full``.
 
-        It begins with the command line that has failed, and ends with the message of its program.
+        Its beginning is the command line that has failed, and its end the message of the program: both stay visible.
         """
         if len(line) <= _WIDEST or self.diff == "full":
             return line

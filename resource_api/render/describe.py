@@ -524,9 +524,10 @@ def markdown(
 
 
 def _markdown_item(item: Item) -> str:
-    """Return an item as Markdown: code in backticks, words with their special characters escaped, examples fenced.
+    """Return an item as Markdown, by the classes of its pieces: text for the terminal ignores these classes.
 
-    Other pieces are Markdown already.
+    Code is in backticks, an example is fenced, and in an author's words the characters with a meaning in Markdown are
+    escaped. Other pieces are Markdown already.
     """
     written = ""
     for piece in item:

@@ -94,7 +94,10 @@ def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_
 
 
 def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool) -> int:
-    """Show the plan of an apply, or of a destroy, save it in ``out`` unless None, report it; return the exit code."""
+    """Show the plan of an apply, or of a destroy, and report it to the reporters; return the exit code.
+
+    ``out``: the file to save it in, for a later ``apply``, or None.
+    """
     settings = session.settings
     if destroy:
         _refuse_changes(settings)
