@@ -524,10 +524,10 @@ def markdown(
 
 
 def _markdown_item(item: Item) -> str:
-    """Return an item as Markdown, by the classes of its pieces: text for the terminal ignores these classes.
+    """Return an item as Markdown, for a page of the reference or of ``describe``.
 
-    Code is in backticks, an example is fenced, and in an author's words the characters with a meaning in Markdown are
-    escaped. Other pieces are Markdown already.
+    By the class of each piece, code is in backticks, an example is fenced, and in an author's words the characters with
+    a meaning in Markdown are escaped. Other pieces are Markdown already.
     """
     written = ""
     for piece in item:

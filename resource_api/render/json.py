@@ -82,7 +82,7 @@ def plan(plan: ExecutionPlan) -> PlanJson:
 def refresh(resources: Sequence[Drifted], outputs: Sequence[Difference]) -> RefreshJson:
     """Return the document of ``refresh --json``: the differences between the recorded and the present values.
 
-    They are those of resources, which the command has recorded, and of outputs.
+    They are those of resources, ``changes``, and of outputs, ``output_changes``.
     """
     return {
         "refreshed": [resource.reference for resource in resources],
@@ -256,7 +256,8 @@ def problem(problem: Problem) -> ProblemJson:
 def step_end(report: StepReport) -> dict[str, object]:
     """Return the outcome of one step for ``apply --json``; that of a failed step has its position in the manifest.
 
-    The rare keys ``late`` and ``unconfirmed`` are explained in ``StepReport``, whose fields they are.
+    ``late``: an earlier change of the run put the resource out of sync. ``unconfirmed``: it was created, but cannot be
+    read yet.
     """
     declared = report.step.entry.declaration if report.status == "failed" else None
     position = declared.place() if declared is not None else None

@@ -190,7 +190,7 @@ def _positions(report: RunReport) -> dict[str, list[Any]]:
 def _notifications(plan: ExecutionPlan, report: RunReport) -> list[list[str]]:
     """Return the pairs of notifying and refreshed resource of a run, which explain the refreshes to a user.
 
-    A source counts only if its own step succeeded; a refresh that failed has its sources too.
+    A source counts only if its own step succeeded, or would under noop; a refresh that failed has its sources too.
     """
     if not (subscribes := plan.catalog.subscribes):
         return []
