@@ -104,11 +104,11 @@ class Fingerprints(NamedTuple):
 def take_fingerprints(
     catalog: Catalog, providers: ProviderPool, began: int, derived: DerivedValues | None
 ) -> Fingerprints | None:
-    """Return the fingerprints of a run that began at ``began`` (nanoseconds), or None if later runs must not use them.
+    """Return the fingerprints by which later runs check that a saved conclusion is still valid, or None if they cannot.
 
-    They are of no use if a provider ran in a worker, whose code is not in this process, if a file was replaced after
-    the run began, or if a type or the manifest has no file to compare. ``derived``: values saved by providers, which
-    also depend on the code and the directories of earlier runs.
+    They cannot if a provider ran in a worker, whose code is not loaded in this process, if a file was changed after the
+    run began (``began``, in nanoseconds), or if a type or the manifest has no file to compare. ``derived``: results
+    that providers have saved, some of which code of an earlier run has computed: that code is compared too.
     """
     definitions = {entry.definition for entry in catalog.entries}
     declared = {name: _type_declaration(providers.registry, name) for name in {entry.type for entry in catalog.entries}}
@@ -138,10 +138,10 @@ def _directory_stamps(began: int, code: Iterable[Sequence[Any]]) -> list[list[ob
 
 
 def _stamps(paths: Iterable[str], began: int) -> list[list[object]] | None:
-    """Return a stamp of each file, by which later runs find it changed, or None if a stamp would be of no use.
+    """Return a stamp of each file, by which later runs detect a change of it, or None if a stamp would prove nothing.
 
-    It is of no use for a file that cannot be read, or that was changed after the run began (or a clock tick before):
-    the run may have read its former content.
+    A stamp proves nothing if the file cannot be read, or was changed after the run began (or a clock tick before): the
+    run may have read its former content.
     """
     try:
         stamps = [_stamp(path) for path in sorted(paths)]
@@ -170,9 +170,9 @@ def _module_paths() -> set[str]:
 
 
 def _file_of(path: str) -> str:
-    """Return the file to stamp for a module's path: the path itself, or ``a.zip`` for ``a.zip/m.py``; "" without one.
+    """Return the file whose change would change a module: its path, or the archive ``a.zip`` of ``a.zip/m.py``.
 
-    The search goes from the path upwards to the nearest file.
+    The search goes from the path upwards to the nearest existing file. Return "" if there is none.
     """
     while path and not os.path.isfile(path):
         path = os.path.dirname(path) if os.path.dirname(path) != path else ""
@@ -183,12 +183,12 @@ def _file_of(path: str) -> str:
 
 
 def _manifest_files(manifest: Manifest) -> list[list[str]] | None:
-    """Return the path, real path and digest of every file of a manifest, or None if its files may vary.
+    """Return the path, real path and digest of every file of a manifest, or None if a later run may read other files.
 
-    The files may vary if a program makes the manifest, if a file is included under a condition, or if a file is
-    included under two names, which may become two files. The real path reveals a link that leads elsewhere later.
+    A later run may read others if a program makes the manifest, if a file is included under a condition, or if the same
+    file is included under two names, which may lead to two files later. The real path detects a link that has changed.
     """
-    # The first file and all that are included: there are fewer documents where one is included twice.
+    # The number of the first file and of all entries of ``include``. A file that is included twice is one document.
     files, expected = [], 1
     for document in manifest.documents:
         if os.path.splitext(document.file)[1].lower() not in reading.READERS:
@@ -248,7 +248,8 @@ class InstanceRows(NamedTuple):
     def changed(self, rows: Mapping[Name, Resource]) -> set[int]:
         """Return the indexes of the resources whose ``rows`` (name → row) differ from those of the saved run.
 
-        A resource that is planned in every run (its saved digest is "") is not among them.
+        These resources have drifted, so that they cannot be left out of the plan. A resource that is planned in every
+        run (its saved digest is "") needs no comparison.
         """
         digests = row_digests([rows.get(name, {}) for name in self.names])
         if digests == self.digests:  # nearly always
@@ -309,7 +310,7 @@ class Conclusion(NamedTuple):
         return [*positions, *range(len(self.recorded), len(self.recorded) + self.providers)]
 
     def indexes(self) -> Mapping[RecordKey, int]:
-        """Return the index of each resource by its key, by which a new plan's steps are found in this conclusion."""
+        """Return key → index of each resource, to check of each step in a new plan whether its resource may act."""
         return {
             (group.instance, name): index
             for group in self.rows
@@ -319,8 +320,9 @@ class Conclusion(NamedTuple):
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
         """Yield the instances with a resource that may be left out, each with the names to read in one call.
 
-        The names include the instance's resources that are planned in every run. One of these is read only if it is
-        still among the ``declared`` keys, since an expression may have renamed it.
+        The resources that are planned in every run are read in the same call, since the planner needs their rows too.
+        They are read only if they are still among the ``declared`` keys: an expression in a title may have another
+        value than in the saved run.
         """
         for group in self.rows:
             if any(group.digests):
@@ -331,8 +333,9 @@ class Conclusion(NamedTuple):
 def conclude(plan: ExecutionPlan) -> Conclusion | None:
     """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run.
 
-    Its two graphs extend the resources to plan: after a change of a row by those that come after it (``dependents``),
-    and by those without whose declarations they could not be compiled (``references``).
+    Its two graphs extend the set of resources that a later run plans. If a row has changed, the resources that require
+    it are planned too (``dependents``). A planned resource can only be compiled together with the resources that its
+    declaration names (``references``).
     """
     rows_read = row_digests(step.is_ or {} for step in plan.steps)
     digests = {step.entry.index: digest for step, digest in zip(plan.steps, rows_read, strict=True)}
@@ -351,7 +354,10 @@ def conclude(plan: ExecutionPlan) -> Conclusion | None:
 
 
 def _rows_by_instance(entries: Iterable[Entry], digests: Mapping[int, str]) -> list[InstanceRows]:
-    """Return the resources by provider instance, which is read in one call, with ``digests`` (index → row's digest)."""
+    """Return the resources by provider instance, because a later run reads all resources of an instance in one call.
+
+    ``digests``: index → digest of the row, with which that run compares the rows.
+    """
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(entry.instance, []).append(entry)
@@ -384,12 +390,15 @@ def _keys_to_leave_out(plan: ExecutionPlan, digests: Mapping[int, str]) -> list[
 
 
 def row_digests(rows: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return a digest of each row, by which a later run finds it unchanged; "" for a row with more than plain data."""
+    """Return a digest of each row, by which a later run sees that it is unchanged.
+
+    The digest is "" for a row with other objects than plain data, such as a secret: its resource is always planned.
+    """
     digests = []
     for row in rows:
         try:
             data = marshal.dumps(row if type(row) is dict else dict(row), _WITHOUT_REFERENCES)
-        except ValueError:
+        except ValueError:  # ``marshal``, the fastest serialization, accepts plain data only
             digests.append("")
         else:
             digests.append(blake2b(data, digest_size=_DIGEST_BYTES).hexdigest())
@@ -435,9 +444,10 @@ def _has_expression(values: Values) -> bool:
 
 
 def _manifest_key(entry: Entry) -> str:
-    """Return a resource's key in its file, by which later runs leave it out; "" if they cannot.
+    """Return a resource's key in its file, by which later runs remove it from the file's data; "" if they cannot.
 
-    They cannot if the resource is derived from another one, is in no file, or has an expression in its key.
+    They cannot if the resource is derived from another one or is in no file, and must not if its key has an expression,
+    whose value can make it another resource.
     """
     declaration = entry.declaration
     if declaration.derivation is not None or declaration.document is None or _EXPRESSION in declaration.key:
@@ -496,8 +506,8 @@ def save(request: CacheRequest, plan: ExecutionPlan, providers: ProviderPool, st
     """Save, for later runs, the conclusion of a run that had nothing to do and has written nothing.
 
     Nothing is saved where later runs could not repeat the plan, where state was written since the plan was made, or
-    where no resource could be left out. ``keys`` are the keys of all records: a later run loads only those at some
-    positions in this order.
+    where no resource could be left out. The keys of all records are saved in a fixed order, because the conclusion
+    refers to records by position: a later run loads only the records of the resources that it plans.
     """
     prior, derived = plan.prior, providers.run.derived
     name = StackName.of(prior.state)
@@ -547,9 +557,9 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> ExecutionPlan:
     """Return the plan of the rest: of the resources that the cached conclusion does not leave out.
 
-    Rows are read into ``snapshot``. Where some have changed, the rest grows by the affected resources and is compiled
-    again. Each ``_require`` ends the attempt with an exception, after which the caller makes a whole plan; a plan to
-    apply is only usable if it does nothing and records nothing.
+    Rows are read into ``snapshot``. If some have changed, the rest grows by the affected resources and is compiled
+    again. Each failed ``_require`` raises an exception, after which the caller makes a whole plan. A plan to apply must
+    do nothing and record nothing, because a record names all required resources, some of which may be left out.
     """
     providers, content = snapshot.providers, cached.content
     fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
@@ -572,7 +582,7 @@ def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapsh
         raise _WholePlanNeededError
     plan = planner.plan(catalog, _without_left_out(state, catalog))
     _require(_is_usable(plan, conclusion, rest, affected))
-    _require(affected or not _would_record(plan, providers.several))
+    _require(affected or not _would_record(plan, providers.several))  # a plan with drift is not applied at all
     return plan._replace(cached_unchanged=len(conclusion.keys) - len(rest))
 
 
@@ -591,11 +601,11 @@ def _compile_rest(
     *,
     documents: Sequence[Document] | None = None,
 ) -> Catalog:
-    """Compile the ``rest`` of a manifest from the saved ``documents``, or else from its files without all others.
+    """Return the catalog of the ``rest`` (indexes), compiled from the saved ``documents`` or, if None, from the files.
 
-    Raise ``_WholePlanNeededError`` for more than half of the resources, which would take as long as a whole plan, and
-    where files, resources or warnings are not those of the saved run: ``fingerprints`` has the files, ``conclusion``
-    the keys of the resources to leave out.
+    The resources that ``conclusion`` leaves out are removed from the files' data first. Raise
+    ``_WholePlanNeededError`` if the rest is more than half of all resources, which would take as long as a whole plan,
+    and if files, number of resources or warnings are not those of the saved run.
     """
     _require(2 * len(rest) <= len(conclusion.keys))
     if documents is None:
@@ -609,8 +619,9 @@ def _compile_rest(
 
 
 def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
-    """Return instance → name → row, to compare with the rows of the saved run."""
+    """Return instance → name → row as read now, to compare them with the rows of the saved run."""
     # An instance with several implementations (``apt``, ``pip``) reads each resource with the one the manifest states.
+    # Planning, which otherwise determines this, comes after the reading here.
     snapshot.providers.assigned = partial(stated_implementations, catalog, None)
     return {
         instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
@@ -619,7 +630,7 @@ def _read_rows(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> 
 
 
 def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
-    """Return whether a plan of the ``rest`` equals a whole plan: only ``affected`` resources act.
+    """Return whether a whole plan would do the same as this plan of the ``rest``: only ``affected`` resources may act.
 
     Side effects, orphans, moves, outputs and undeclared records could concern resources that are left out: they need a
     whole plan.
@@ -636,9 +647,9 @@ def _is_usable(plan: ExecutionPlan, conclusion: Conclusion, rest: Collection[int
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
-    """Return the state with records that require only entries of ``catalog``, which lacks the resources left out.
+    """Return the state with the requirements that ``catalog``, which lacks the resources left out, has for its entries.
 
-    A record that required one of these would differ from the new plan, which would then write it again.
+    A record that still required a resource left out would differ from the new plan, and count as a record to write.
     """
     required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
     records = {

@@ -59,7 +59,10 @@ class ConnectionPool:
     """Connections to the origin of one URL, safe in threads; ``timeout`` is in seconds for one exchange."""
 
     def __init__(self, url: str, timeout: float, ca_file: str | None = None) -> None:
-        """Read the environment's proxy, connect to nothing; ``ca_file``: authorities other than the machine's."""
+        """Read the environment's proxy settings; connections are opened by the first requests.
+
+        ``ca_file``: the authorities that may sign the service's certificate, or None for those of the machine.
+        """
         self._origin = urlsplit(url)
         self._timeout = timeout  # seconds
         self._ca_file = ca_file
@@ -119,7 +122,10 @@ class ConnectionPool:
         return connection
 
     def _unopened(self) -> HTTPConnection:
-        """Return a new connection to the service, by way of the environment's proxy, if any; it is not open yet."""
+        """Return a new connection to the service, or to the environment's proxy if there is one.
+
+        It is not open yet, so that the caller opens direct connections and tunnels in the same way.
+        """
         address = self._proxy or self._origin
         host, timeout = address.hostname or "", self._timeout
         if self._origin.scheme == "http":  # its proxy gets the whole URL in each request instead of a tunnel
@@ -145,7 +151,11 @@ def _close_all(connections: deque[HTTPConnection]) -> None:
 
 
 def _is_quiet(connection: HTTPConnection) -> bool:
-    """Return whether an idle connection can be used again: a service that sent something unasked has closed it."""
+    """Return whether an idle connection can be used again: its socket has nothing to read.
+
+    Between two requests something to read is the end of the stream, since the service has closed the connection, or
+    data without a request, which would be taken for the next answer.
+    """
     if connection.sock is None:
         return False
     poll = select.poll()
@@ -236,7 +246,10 @@ class Job(NamedTuple):
     timeout: float = 600.0
 
     def place(self, response: Response) -> str:
-        """Return the URL of the job that an answer has started, from the field ``url`` or a header, or ""."""
+        """Return the URL at which to ask for the status of the job that a request has started, or "" without a job.
+
+        The answer to that request has the URL in the field ``url``, or in a header if that setting is empty.
+        """
         if self.url:
             url = field_at(response.body, self.url)
             return url if isinstance(url, str) else ""
@@ -296,14 +309,14 @@ def _entries(response: Response, paging: Paging) -> list[dict[str, object]]:
 
 
 def _following(response: Response, entries: list[dict[str, object]], paging: Paging, path: str, position: int) -> str:
-    """Return the URL of the page after an answer, or "" after the last one.
+    """Return the URL of the page that follows the page in ``response``, or "" after the last page.
 
-    ``paging`` has the service's way: a cursor or a number is put into the query of ``path``, the address of the whole
-    list, or else the answer links to the next page. ``entries`` are the objects of the answer; ``position`` is the
-    number for the query: of the next page, or with ``paging.offset`` of all objects before it.
+    With a cursor, a page number or an offset in ``paging`` that URL is ``path``, the address of the list, with this
+    parameter; otherwise the answer contains a link to the next page. ``entries`` are the objects of the page.
+    ``position`` is the number of the next page, or with ``paging.offset`` the number of objects so far.
     """
     value = field_at(response.body, paging.next) if paging.next else None
-    if paging.cursor:
+    if paging.cursor:  # without a field for it the cursor is the key of the last object
         if not paging.next and entries:
             value = field_at(entries[-1], paging.key)
         return "" if value in (None, "", False) else _with_parameter(path, paging.cursor, value)
@@ -314,7 +327,10 @@ def _following(response: Response, entries: list[dict[str, object]], paging: Pag
 
 
 def _follow(url: str, link: str) -> str:
-    """Return the URL that a link in the answer of ``url`` leads to. Raise ``RequestError`` for an invalid link."""
+    """Return the URL of a link to a page or a job, which may be relative to ``url``, from which the answer came.
+
+    Raise ``RequestError`` for an invalid link, which is the service's fault.
+    """
     try:
         return urljoin(url, link)
     except ValueError as error:
@@ -453,9 +469,10 @@ class Client:
     def _repeated(
         self, url: str, send: Callable[[], tuple[Response, bool]], allow: Collection[int], *, harmless: bool
     ) -> Response:
-        """Return the answer to a request, sent again after a pause where that may help and does no harm.
+        """Return the answer to a request, which ``send`` sends once; send it again after a pause where that may help.
 
-        ``harmless``: it changes nothing a second time. Raise ``RequestError`` for a status not 2xx nor in ``allow``.
+        A request that may have been accepted is only sent again if it is ``harmless``, changing nothing a second time.
+        Raise ``RequestError`` for a last status that is neither 2xx nor in ``allow``.
         """
         pause = _FIRST_PAUSE
         for remaining in reversed(range(self._retries + 1)):
@@ -482,7 +499,7 @@ class Client:
         count, before, urls = 0, None, set[str]()
         url = _with_parameter(path, paging.page, paging.first) if paging.page else path
         for number in range(1, _MAX_PAGES + 1):
-            # Some services answer so behind the last page, but none before it.
+            # Some services answer 404 (not found) to a request for a page number beyond the last page.
             may_be_missing = bool(paging.page) and number > 1
             response = self.request("GET", url, allow=(HTTPStatus.NOT_FOUND,) if may_be_missing else ())
             if response.status == HTTPStatus.NOT_FOUND:

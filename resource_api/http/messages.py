@@ -150,9 +150,10 @@ def field_at(value: object, path: str) -> object:
 
 
 def with_field(value: dict[str, object], path: str, field: object) -> dict[str, object]:
-    """Return a copy of a request's object with ``field`` at ``path``, as in ``meta.name``.
+    """Return a copy of an object with ``field`` at ``path``, as in ``meta.name``: a provider builds a request with it.
 
-    Objects that are missing on the way are made. A name that itself contains dots comes first, as in ``field_at``.
+    Missing objects on the path are created. A key that equals the whole ``path``, dots included, is set instead of a
+    nested field, as ``field_at`` reads it.
     """
     first, _, rest = path.partition(".")
     if not rest or path in value:
@@ -164,7 +165,8 @@ def with_field(value: dict[str, object], path: str, field: object) -> dict[str, 
 def without_field(value: dict[str, object], path: str) -> dict[str, object]:
     """Return a copy of an object without the field at ``path``, as in ``meta.name``; a missing field is no error.
 
-    A name that itself contains dots comes first, as in ``field_at``.
+    A provider removes fields that are not compared with the manifest, such as an identifier that the service has set.
+    A key that equals the whole ``path``, dots included, is removed instead of a nested field, as ``field_at`` reads it.
     """
     first, _, rest = path.partition(".")
     if not rest or path in value:
@@ -174,7 +176,10 @@ def without_field(value: dict[str, object], path: str) -> dict[str, object]:
 
 
 def merged(is_: object, should: object) -> Any:
-    """Return the present value with the declared fields at any depth, for a PUT, which replaces the whole object."""
+    """Return the present value ``is_``, in which the declared fields have their values of ``should``, at any depth.
+
+    It is the body of a PUT, which replaces the whole object: fields that are not declared must be sent unchanged.
+    """
     if same_value(declared_part(is_, should), should):  # all declared fields have their value already
         return is_
     if isinstance(is_, dict) and isinstance(should, dict):
@@ -195,7 +200,10 @@ def changed_fields(is_: Mapping[str, object], should: Mapping[str, object]) -> d
 
 
 def merge_patch(is_: Mapping[str, object], should: Mapping[str, object]) -> dict[str, object]:
-    """Return a JSON Merge Patch (RFC 7396) of the fields that differ, also within objects; null removes a field."""
+    """Return a JSON Merge Patch (RFC 7396): the fields that differ, and of a nested object again only such fields.
+
+    The service merges the patch into its object, so that a nested object need not be whole; null removes a field.
+    """
     patch = changed_fields(is_, should)
     for name in patch:
         before, declared = is_.get(name), should[name]

@@ -54,7 +54,7 @@ class ConditionError(ValueError):
     """A condition that is wrong; ``path`` leads to the cause within the condition."""
 
     def __init__(self, message: str, path: KeyPath = (), hint: str = "") -> None:
-        """Keep the message for users, the path and the hint."""
+        """Keep the message for users, the path for its position, and the hint, a correction or ""."""
         super().__init__(message)
         self.path = path
         self.hint = hint
@@ -87,14 +87,20 @@ _FALSE: Final = Condition(lambda _resolve: "when is false")
 
 
 def violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield every mistake in the form of a condition at ``path`` in the manifest, before its values are known."""
+    """Yield every mistake in the form of a condition, to report them while the manifest is read.
+
+    The values of inputs and facts, which are not known by then, are judged later. ``path``: position in the manifest.
+    """
     parser = _Parser()
     parser.condition(path, value)
     yield from parser.violations
 
 
 def test_violations(path: KeyPath, value: object) -> Iterator[Violation]:
-    """Yield every mistake in the form of one test of an attribute, at ``path`` in the ``where`` of a purge."""
+    """Yield every mistake in the form of a test of an attribute in ``where`` of a purge, such as ``{lt: 10}``.
+
+    ``path``: the position of the test in the manifest, for the messages.
+    """
     parser = _Parser()
     parser.test(path, value)
     yield from parser.violations
@@ -120,7 +126,10 @@ def test_failure(test: Test, value: object, name: str) -> str:
 
 
 def parse(value: object) -> Condition:
-    """Return the condition of ``when``. Raise ``ConditionError`` for its first violation."""
+    """Return the condition of ``when``, to be judged. Raise ``ConditionError`` for its first violation.
+
+    ``violations`` has reported all violations of a manifest's conditions when the manifest was read.
+    """
     parser = _Parser()
     condition = parser.condition((), value)
     if parser.violations:
@@ -130,7 +139,10 @@ def parse(value: object) -> Condition:
 
 
 def _judge_reference(path: ExpressionPath, resolve: Resolve) -> str:
-    """Return why ``when: ${path}`` does not hold, or "". Raise ``ConditionError`` for a value that is no Boolean."""
+    """Return the reason that ``when: ${path}`` does not hold, for the report of resources left out, or "" if it holds.
+
+    Raise ``ConditionError`` for a value that is missing or no Boolean.
+    """
     try:
         value = _checked(resolve(path), str(path))
     except ConditionError:  # a ValueError too, but with a hint of its own
@@ -139,17 +151,19 @@ def _judge_reference(path: ExpressionPath, resolve: Resolve) -> str:
         raise ConditionError(str(error)) from error
     if type(value) is not bool:
         msg = f"{path} must be true or false, and it is {_kind(value)}"
+        # As a key of a condition the path is written without ``${`` and ``}``.
         raise ConditionError(msg, (), f"compare it: {{{str(path)[2:-1]}: VALUE}}")
     return "" if value else f"{path} is false"
 
 
 def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolve) -> str:
-    """Return why the value at a path fails its test, at ``keys`` in the condition, or "".
+    """Return the reason that the value of a path fails its test, or "" if it passes.
 
-    A missing fact or output of a stack only fails the test, since machines and stacks differ; any other missing value
-    is a mistake: a misspelt input would otherwise switch resources off. Raise ``ConditionError`` with ``keys``.
+    A missing fact or output of a stack only fails the test, since machines and stacks differ. Any other missing value
+    is a mistake, since a misspelt input would otherwise switch resources off: raise ``ConditionError`` with ``keys``,
+    the position of the test in the condition.
     """
-    name = str(path)[2:-1]
+    name = str(path)[2:-1]  # ``inputs.x`` of ``${inputs.x}``
     try:
         value, message = _value_of(path, resolve)
         return test(_checked(value, name), name)
@@ -164,10 +178,10 @@ def _judge_test(path: ExpressionPath, test: Test, keys: KeyPath, resolve: Resolv
 
 
 def _value_of(path: ExpressionPath, resolve: Resolve) -> tuple[Any, str]:
-    """Return the value of a path and ""; if it does not exist, ``_MISSING`` and a message, for the test ``exists``.
+    """Return the value of a path and "", or for a missing value ``_MISSING``, on which the test decides, and a message.
 
-    Raise ``ValueError`` if the beginning of the path must be declared and is not: a misspelt input is a mistake, while
-    a key within an input's value may be missing.
+    The beginning of a path, such as ``inputs.x`` of ``inputs.x.key``, must be declared: raise ``ValueError`` for a
+    misspelt input. The keys behind it, a fact or a member of ``host`` may be missing.
     """
     # The keys of ``inputs.a[inputs.b]`` come from values, which may be unknown (None) or secret.
     chosen, secret = expression.with_choices(path, resolve)
@@ -223,9 +237,10 @@ def _equals(value: object, expected: object) -> bool:
 
 
 def _compare(value: object, bound: Any, name: str) -> int:
-    """Return -1, 0, 1 for a value below, at, above ``bound``: numbers, or versions such as ``22.04``, part by part.
+    """Return -1, 0 or 1 if a value is below, equal to or above ``bound``, for tests such as ``{ge: "22.04"}``.
 
-    Raise ``ConditionError`` for a value without an order, called ``name`` in the message.
+    Numbers are compared as such, and versions part by part, so that ``22.10`` is above ``22.9``. Raise
+    ``ConditionError`` for a value without an order, called ``name`` in the message.
     """
     if type(value) in _NUMBERS and type(bound) in _NUMBERS:
         return int(value > bound) - int(value < bound)
@@ -233,9 +248,9 @@ def _compare(value: object, bound: Any, name: str) -> int:
     if type(value) is not str or not _DOTTED.match(value):
         msg = f"{name} is {_kind(value)}, and only numbers and texts of dotted numbers have an order"
         raise ConditionError(msg, (), "use a list of values, or matches: /re/")
-    for pair in zip_longest(value.split("."), bound.split("."), fillvalue=""):
+    for pair in zip_longest(value.split("."), bound.split("."), fillvalue=""):  # a missing part is zero: 22 = 22.0
         left, right = (part.lstrip("0") for part in pair)  # as text: Python converts only some thousand digits
-        if left != right:  # the longer number is greater, of equally long ones the one with the greater digits
+        if left != right:  # without zeros at the start, more digits make the greater number: 10 is above 9
             return 1 if (len(left), left) > (len(right), right) else -1
     return 0
 
@@ -297,7 +312,10 @@ def _kind(value: object) -> str:
 
 
 def _path_hint(key: str) -> str:
-    """Return the hint for a key of a condition that is no path: the form of one, or the nearest scope."""
+    """Return the hint for a key of a condition that is no path: the nearest scope for a misspelt one, or an example.
+
+    For a word of one or two letters any scope would be a guess.
+    """
     scope = key.partition(".")[0]
     if scope == "stacks":
         return "write stacks.NAME.outputs.x"
@@ -321,10 +339,10 @@ class _Parser:
         self.violations.append(Violation(path, message, hint))
 
     def condition(self, path: KeyPath, value: object) -> Condition:
-        """Return the condition at ``path``; collect its violations. An invalid part becomes one that never holds.
+        """Return the condition ``value`` at ``path``, and collect its violations.
 
-        Parsing goes on behind a violation, so that all of them are reported. ``uses_each``: judged for each element of
-        ``for_each``.
+        An invalid part becomes a condition that never holds, so that parsing goes on and all violations are reported. A
+        condition that contains a path of ``each`` is marked, because it is judged for each element of ``for_each``.
         """
         if type(value) is bool:
             return TRUE if value else _FALSE
@@ -421,9 +439,10 @@ class _Parser:
         return lambda value, name: _first_reason(test(value, name) for test in tests)
 
     def _operator(self, path: KeyPath, word: str, value: object) -> Test:
-        """Parse one operator of a test, such as ``lt`` in ``{lt: 10}``; report a wrong operand ``value``."""
+        """Return the test of one operator, such as ``lt`` in ``{lt: 10}``; report a wrong operand ``value``."""
         if word == "not":
             test = self.test(path, value)
+            # A test returns the reason of a failure: with a reason the inner test has failed, and ``not`` passes.
             return lambda value, name: "" if test(value, name) else f"{name} is {show(value)}"
         if word == "exists":
             if type(value) is not bool:

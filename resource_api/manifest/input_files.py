@@ -62,11 +62,14 @@ class ValueSource(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name in messages: the path, the variable, or the program without its arguments, which may be secret."""
+        """The name for messages: the path, the variable, or the program without its arguments, which may be secret.
+
+        A command that cannot be split into words, as with an open quote, has the name ``command``.
+        """
         if self.kind == "command":
             try:
                 return shlex.split(self.text)[0]
-            except (LookupError, ValueError):  # no word, or an open quote
+            except (LookupError, ValueError):
                 return self.kind
         return self.path if self.kind in _PATHS else self.text
 
@@ -128,7 +131,10 @@ class ValueSource(NamedTuple):
 
 
 def kind_of(value: object) -> str | None:
-    """Return the kind of a source, an input's value such as ``{file: PATH}``, or None for a literal value."""
+    """Return the kind of source in an input's value, ``file`` for ``{file: PATH}``, or None for a literal value.
+
+    A source is read when the inputs are resolved; a literal value is used as it is.
+    """
     if type(value) is not dict or len(value) != 1:
         return None
     (kind,) = value
@@ -150,7 +156,10 @@ def source_problem(value: Any) -> str:
 
 
 def source_advice(value: object) -> str:
-    """Return advice on an input's literal value that may be meant as a source, as ``{file: a, env: B}``, or ""."""
+    """Return advice on a literal value that may be meant as a source, such as ``{file: a, env: B}``, or "".
+
+    It becomes the hint of a problem with the input, mostly that its data type refuses the mapping.
+    """
     if type(value) is dict and len(value) > 1 and value.keys() <= _KINDS.keys():
         return f"a source has exactly one of {', '.join(_KINDS)}"
     return "a source is the whole value of an input, and no part of it" if _has_source(value) else ""
@@ -253,9 +262,10 @@ class InputFiles:
         return [source.path for source in sources if source is not None and source.kind in _PATHS]
 
     def resolve(self, values: Mapping[str, LocatedValue]) -> dict[str, Any]:
-        """Return the values of inputs by name, and read those that are sources. Raise ``ManifestError``.
+        """Return the values of inputs by name: literal ones as they are, and for sources the text that is read now.
 
-        The text of a source is a ``FileInput``, which is converted to the input's data type later.
+        Such a text is a ``FileInput``, which may be a secret and is converted to the input's data type later. Raise
+        ``ManifestError`` with a problem for each source that cannot be read.
         """
         resolved, problems = dict[str, Any](), list[Problem]()
         for name, value in values.items():

@@ -112,10 +112,12 @@ def _unknown_inputs(manifest: Manifest, arguments: Mapping[str, object]) -> Iter
 def _input_value(name: str, declared: Input, arguments: Mapping[str, object], contents: Contents | None) -> Any:
     """Return an input's value: the argument, the default or None, coerced and checked, with secrets wrapped.
 
-    Raise ``ValueError`` for a missing or invalid value, ``UsageError`` for a secret on the command line.
+    ``contents`` makes assets and archives of their descriptions in the value; if it is None, the descriptions are
+    checked and kept. Raise ``ValueError`` for a missing or invalid value, ``UsageError`` for a secret on the command
+    line.
     """
     datatype = datatypes.parse(declared.type)
-    is_secret = declared.sensitive or declared.ephemeral  # otherwise only the parts that the data type calls so are
+    is_secret = declared.sensitive or declared.ephemeral  # else only the parts with the data type ``Sensitive[...]``
     if is_secret and not datatype.sensitive:
         datatype = datatypes.parse(f"Sensitive[{declared.type}]")
     value = _argument_or_default(name, declared, arguments, datatype)
@@ -132,7 +134,11 @@ def _input_value(name: str, declared: Input, arguments: Mapping[str, object], co
 
 
 def _argument_or_default(name: str, declared: Input, arguments: Mapping[str, object], datatype: DataType) -> Any:
-    """Return the argument of an input, its default, or None for an optional one; raise as ``_input_value`` does."""
+    """Return the argument of an input, or else its default, or None if it is optional.
+
+    Raise ``ValueError`` for a missing value, and ``UsageError`` for a secret on the command line, which the machine's
+    other users can read; a secret from a file (``FileInput``) is accepted.
+    """
     default = expression.literal_value(declared.default, "a default cannot hold ${...}; write it under values and use")
     if name in arguments:
         value = arguments[name]

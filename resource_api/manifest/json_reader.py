@@ -54,14 +54,15 @@ def read(text: bytes, file: str) -> Document:
 
 
 def _parse(decoded: str) -> tuple[Any, bool]:
-    """Return the data, and whether it may have a problem that only the slow check of the tokens can find.
+    """Return the data of a text, and whether it may have a problem, for which the caller checks each token.
 
-    Raise ``ValueError`` or ``RecursionError`` for a text that certainly has one.
+    Python's parser is fast, but accepts unprintable keys, any depth, and escapes of invalid characters. The check of
+    the tokens is slow and decides. Raise ``ValueError`` or ``RecursionError`` for a text that certainly has a problem.
     """
     keys: set[str] = set()
 
     def unique(items: list[tuple[str, object]]) -> dict[str, Any]:
-        """Return an object of the text as a dictionary; ``json`` would silently keep the last of repeated keys."""
+        """Return an object as a dictionary. Raise ``ValueError`` for repeated keys: ``json`` would drop all but one."""
         data = dict(items)
         if len(data) != len(items):
             raise ValueError("duplicate key")
@@ -116,9 +117,10 @@ def _problems(decoded: str, file: str) -> list[Problem]:
 
 
 def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
-    """Return offset and message of a syntax error.
+    """Return the offset and message of a syntax error, the same with each version of Python.
 
-    For a trailing comma they are as since Python 3.13: earlier versions report the bracket behind it.
+    For a trailing comma, Python before 3.13 reports the bracket behind it: the offset becomes that of the comma, with
+    the message of later versions.
     """
     before, after = error.doc[: error.pos].rstrip(" \t\r\n"), error.doc[error.pos : error.pos + 1]
     if before.endswith(",") and after in _CLOSED:
@@ -159,7 +161,7 @@ def _string_problems(string: str, keys: dict[str, Position] | None, position: Po
     """
     if message := document.character_problem(string, key=keys is not None):
         yield document.problem(file, position, "encoding", message)
-    if keys is not None and keys.setdefault(string, position) != position:
+    if keys is not None and keys.setdefault(string, position) != position:  # the key stands before already
         yield document.duplicate_key(file, position, keys[string], string)
 
 

@@ -124,7 +124,7 @@ def _string_or_list(path: Path, value: object) -> Iterator[Violation]:
 
 
 def _tag(path: Path, value: Any) -> Iterator[Violation]:
-    """Check a tag, or a list of tags, for the characters that are allowed on command lines."""
+    """Check a tag, or each tag in a list; in lower case, as ``--tags`` selects it, only some characters are allowed."""
     if violations_of_text := list(_string_or_list(path, value)):
         yield from violations_of_text
         return

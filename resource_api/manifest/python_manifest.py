@@ -63,11 +63,11 @@ def read(
 ) -> Document:
     """Execute a Python manifest and return its declarations as a document. Raise ``ManifestError`` with its line.
 
-    The constants of the module come first: they declare the inputs of ``manifest(m)``. ``facts`` has ``[name]`` and
-    ``names()``. ``on_inputs`` receives the checked inputs first, to mask secrets in the log. ``builtin_names``:
-    Python's, with an ``__import__`` for ``lib``.
+    The module is executed first, because its constant ``INPUTS`` declares the inputs of the function ``manifest(m)``.
+    ``facts`` has ``[name]`` and ``names()``. ``on_inputs`` receives the checked inputs before that call, to mask their
+    secrets in the log. ``builtin_names``: Python's built-in names, with an ``__import__`` that also imports ``lib``.
     """
-    module = _execute(raw, file, builtin_names)
+    module = _execute(raw, file, builtin_names)  # name → value
     _check_constants(module, file, raw)
     data = {key: module[name] for name, key in CONSTANTS.items() if name in module}
     function = module.get("manifest")
@@ -107,9 +107,10 @@ def _document(
 
 
 def _inputs(constants: Document, arguments: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the values of the inputs in the constant ``INPUTS``, coerced, with defaults, for ``manifest(m)``.
+    """Return the values of the inputs that the constant ``INPUTS`` declares, coerced, with defaults, as ``m.inputs``.
 
-    Unknown names in ``arguments`` are reported later, with those of the whole manifest.
+    ``arguments`` without a declaration are no problem here, since another file of the manifest may declare them; they
+    are reported for the whole manifest. Raise ``ManifestError`` for an invalid value.
     """
     manifest = assemble([constants])
     declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
@@ -159,7 +160,8 @@ def _run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) ->
 def _check_executed(function: Callable[..., object], answer: Any) -> None:
     """Raise ``ManifestError`` if the author's ``manifest(m)`` returned a value: only calls of ``m`` are declarations.
 
-    The code of a generator or a coroutine was not even executed. A ``lambda`` may return a declared resource.
+    The code of a generator or a coroutine was not even executed by the call. A declared resource is accepted as the
+    value, because a ``lambda`` with one call of ``m`` returns it.
     """
     kind, name = type(answer), getattr(function, "__name__", "manifest")
     if hasattr(kind, "__next__") or hasattr(kind, "__await__"):
@@ -181,15 +183,19 @@ def blueprint(
     facts: object,
     on_inputs: Callable[[Any], None],
 ) -> LoadedComponent:
-    """Return a component with the function that builds the declarations of each use of it in a manifest.
+    """Return a component that is ready for use: ``build`` is called for each of its resources in a manifest.
 
-    ``function``: the author's ``build(m)``. ``on_inputs`` receives the inputs before that is called, to mask secrets.
+    ``function``: the author's ``build(m)``, which declares the resources within. ``on_inputs`` receives the inputs
+    before each call of that function, to mask their secrets in the log.
     """
     code = getattr(function, "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
 
     def build(parent: str, title: str, inputs: Mapping[str, object]) -> Document:
-        """Return the declarations of one use, ``parent`` with this title; the author's code must not change files."""
+        """Return the declarations within one resource of the component, ``Site[a]`` (``parent``) with its title.
+
+        Every plan executes the author's code, which therefore must not change files.
+        """
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
@@ -208,9 +214,9 @@ def _is_pending(value: object) -> bool:
 
 
 def _refusing(message: str) -> Callable[..., NoReturn]:
-    """Return a method that raises ``TypeError``, for an operation that would silently do another thing than meant.
+    """Return a method that raises ``TypeError``, for an operation that would silently have a wrong result.
 
-    The truth of a value that is not known yet is an example: Python would take any object for true.
+    In ``if value:``, for example, a value that is not known yet would count as true, like any object in Python.
     """
 
     def refuse(self: object, *_arguments: object) -> NoReturn:
@@ -233,13 +239,16 @@ class PendingValue:
         self.expression = expression
 
     def __getitem__(self, key: str | int) -> PendingValue:
-        """Return the pending value under a key of this one, a mapping or list. Raise ``TypeError`` for a text."""
+        """Return the pending value of a key or index in this value: ``${values.a}`` becomes ``${values.a.key}``.
+
+        Raise ``TypeError`` for a key that cannot be written in an expression, and if this value is a text.
+        """
         *before, last = self.expression.parts  # one path such as ``${values.a}``; with more parts it is a text
         if before or isinstance(last, str):
             raise TypeError(f"{self.expression} is text, and has no '{key}'")
         if isinstance(key, bool) or not isinstance(key, (str, int)):
             raise TypeError(f"{self.expression}: {_key_problem(key)}")
-        step = Index(key) if isinstance(key, int) else key
+        step = Index(key) if isinstance(key, int) else key  # ``Index`` is written ``[0]``, a text ``.key``
         return PendingValue(Expression((last._replace(keys=(*last.keys, step)),)))
 
     def __repr__(self) -> str:
@@ -311,6 +320,7 @@ class DeclaredResource:
         if attribute.startswith("_"):  # no type has one: Python itself looks for such names, to copy for instance
             raise AttributeError(attribute)
         type_name, title = self._reference
+        # Within an expression a ``${`` of the title must not begin another one.
         return _pending(Reference(type_name, escape_expressions(title)), attribute)
 
     __getitem__ = _refusing("{0} is a resource; write .NAME for an attribute of it, not ['NAME']")
@@ -376,11 +386,12 @@ class ManifestFacts(Mapping[str, Any]):
         self._facts = facts
 
     def __getitem__(self, name: str) -> Any:
-        """Read a fact; raise ``KeyError`` with all names."""
+        """Return a fact, which is read at its first use. Raise ``KeyError`` with advice for an unknown name."""
         try:
             return _viewed(self._facts[name])
         except KeyError:
             names = self._facts.names()
+            # ``os.name`` is a path into the fact ``os``, and no fact.
             part = f"write m.facts.{name}" if name.partition(".")[0] in names else ""
             advice = part or suggestion(name, names, "fact") or f"there is {', '.join(names)}"
             raise _MissingKeyError(f"there is no fact '{name}'; {advice}") from None
@@ -437,23 +448,25 @@ class ManifestApi:
         return reference
 
     def asset(self, **origin: object) -> dict[str, Any]:
-        """Return content for an attribute, as the mapping in YAML, read when it is applied.
+        """Return the description of an asset, the value of an attribute: the same mapping as in a YAML manifest.
 
-        It is one of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``.
+        ``origin`` is ``text=``, ``file=`` relative to the manifest, or ``url=`` with ``sha256=``. A later stage checks
+        it, and reads the content.
         """
         return {"asset": origin}
 
     def archive(self, **origin: object) -> dict[str, Any]:
-        """Return an archive for an attribute, as the mapping in YAML, read when it is applied.
+        """Return the description of an archive, the value of an attribute: the same mapping as in a YAML manifest.
 
-        It is one of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``.
+        ``origin`` is ``file=``, ``url=`` with ``sha256=``, ``directory=`` or ``files=``. A later stage checks it, and
+        reads the content.
         """
         return {"archive": origin}
 
     def output(self, name: str, value: object, *, sensitive: bool = False) -> None:
-        """Declare an output of the stack; ``sensitive``: it is a secret, whatever its value.
+        """Declare an output of the stack, a value for users and other stacks.
 
-        Raises ``TypeError`` for a name that is no text.
+        ``sensitive``: treat it as a secret even if its value is none. Raises ``TypeError`` for a name that is no text.
         """
         if not isinstance(name, str):
             raise TypeError(f"the name of an output must be text, not {name!r:.80}")
@@ -500,14 +513,17 @@ class ManifestApi:
         return Sensitive(result) if secret else result
 
     def __getattr__(self, type_name: str) -> Callable[..., DeclaredResource]:
-        """Return the short form of ``resource``: ``m.file("/etc/motd", content="hi")``."""
-        if type_name.startswith("_"):
+        """Return the function that declares a resource of a type, so that authors write ``m.file("/etc/motd", ...)``.
+
+        Any name is accepted, also of an unknown type, which is reported when compiling.
+        """
+        if type_name.startswith("_"):  # no type has one: Python itself looks for such names
             raise AttributeError(type_name)
 
         def declare(
             title: Any = ..., attributes: Mapping[str, object] | None = None, **more: object
         ) -> DeclaredResource:
-            """Declare a resource of the type. Raise ``TypeError`` without a title."""
+            """Declare a resource of the type. Raise ``TypeError`` with the correct form for a call without a title."""
             if title is ...:
                 raise TypeError(f"the title is missing; write m.{type_name}('TITLE', ...)")
             return self.resource(type_name, title, attributes, **more)
@@ -533,7 +549,10 @@ class ComponentApi(ManifestApi):
     """The ``m`` of ``def build(m)``: declares resources and outputs; holds its inputs, its title, and facts."""
 
     def __init__(self, file: str, parent: str, title: str, inputs: Mapping[str, object], facts: object) -> None:
-        """Begin with no declarations; ``parent`` is the reference of this use, ``Site[a]``, ``title`` its title."""
+        """Begin with no declarations for a resource of the component, with the reference ``parent`` and its ``title``.
+
+        ``inputs`` may contain expressions, whose values are not known yet: for the author they are pending values.
+        """
         super().__init__(file, {name: _as_pending(value) for name, value in inputs.items()}, facts)
         self._parent = parent
         self.title = title
@@ -560,7 +579,10 @@ class ComponentApi(ManifestApi):
         return data, calls
 
     def _qualify(self, body: dict[str, object], keys: Collection[str], declared: Mapping[str, object]) -> None:
-        """Replace, in place, references under ``keys`` to ``declared`` resources by names in the whole manifest."""
+        """Qualify, in place, the references under ``keys`` of a body: ``File[/x]`` becomes ``Site[a]/File[/x]``.
+
+        Only references to ``declared`` resources of the component are changed; ``keys`` may have one or a list each.
+        """
         for key in keys:
             if body.get(key) is not None:
                 body[key] = self._resolved(body[key], declared)
@@ -673,7 +695,10 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
 
 
 def _as_pending(value: object) -> Any:
-    """Return an input of a component for its author, with each expression in it, whose value is not known, pending."""
+    """Return an input of a component in the form for authors: each expression in it, at any depth, as a pending value.
+
+    The value of an expression, such as another resource's attribute, is not known while the author's code is executed.
+    """
     if isinstance(value, Expression):
         return PendingValue(value)
     if isinstance(value, dict):

@@ -51,8 +51,11 @@ class CallSite(NamedTuple):
 
     @property
     def extent(self) -> Extent:
-        """The start and end of its source, by which the syntax tree is searched for the call; None where not known."""
-        # One entry for each instruction of the code, in its order.
+        """The start and end of the instruction's source, with which ``_Source`` looks up the call in its syntax tree.
+
+        A part is None if Python does not know it.
+        """
+        # ``co_positions`` has one entry for each instruction, of two bytes: ``offset`` 10 is the entry 5.
         positions = self.code.co_positions() if self.code is not None else ()
         line, end_line, start, end = next(islice(positions, self.offset // _INSTRUCTION_BYTES, None), (None,) * 4)
         return line, start, end_line, end
@@ -64,7 +67,11 @@ class CallSite(NamedTuple):
 
 
 def current_call(file: str) -> CallSite:
-    """Return the innermost call in the author's ``file`` that is being executed, for problems; else line 1."""
+    """Return the call in the author's ``file`` that is being executed, as the position of the declaration it makes.
+
+    It is the innermost frame of that file on the stack. Return line 1 if the file has none, as when other code has
+    called the author's function.
+    """
     frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
     while frame.f_back is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
@@ -97,10 +104,10 @@ def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
 
 
 def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Position = _TOP) -> Node:
-    """Return the positions of a Python manifest's declarations, in the form of the other readers.
+    """Return the positions of a Python manifest's declarations for problems, in the same form as for YAML and JSON.
 
-    ``calls``: section → key → the call that declared it. Constants have their position in ``raw``, everything else
-    ``top``. A section may have both, such as ``values``.
+    ``calls``: section → key → the call that declared it. Constants have their position in the file's bytes ``raw``. A
+    section may have both, such as ``values``. ``top`` is the position of the whole and of a section without a constant.
     """
     source = _Source(raw)
     sections: Children = source.constants()
@@ -179,6 +186,7 @@ class _Source:
     def constants(self) -> Children:
         """Return the positions of the constants such as ``INPUTS``, by section, and of the keys and items in them."""
         return {
+            # ``PURGE: list`` is an assignment without a value.
             CONSTANTS[target.id]: (self._at(target), self._literal(value or target))
             for target, value in self._assignments()
         }
@@ -186,7 +194,8 @@ class _Source:
     def literal_section(self, constant: str) -> dict[str, Any]:
         """Return the value of a constant under the name of its section, without executing the file.
 
-        The result is empty if the constant is missing or is not a literal.
+        So a fleet's controller reads ``INCLUDE``, and a command on state reads ``PROJECT``. The result is empty if the
+        constant is missing or is not a literal.
         """
         section = {}
         with suppress(ValueError, TypeError):

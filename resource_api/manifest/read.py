@@ -102,9 +102,11 @@ def parse(raw: bytes, file: str) -> Document:
 
 
 def read_providers(path: str) -> Manifest:
-    """Read a ``providers.yaml``, the configurations for ``resource TYPE``, as a manifest. Raise ``ManifestError``.
+    """Read a ``providers.yaml``, the configurations for the command ``resource TYPE``, as a manifest.
 
-    It maps names to entries, or has the section ``providers`` beside ``inputs`` and ``values``.
+    The file maps names to entries of ``providers``, or is a manifest with that section beside ``inputs`` and
+    ``values``; the first form is put under the key ``providers``, for the one parser of manifests. Raise
+    ``ManifestError``, also for a condition on an included file.
     """
     loader = _load(path)
     for pending in loader.pending:  # a command chooses an entry by its name, before there are inputs for a condition
@@ -114,6 +116,7 @@ def read_providers(path: str) -> Manifest:
         for source in documents:
             document_schema.check("providers", source, "provider")
     sections = [
+        # {cloud: {...}} becomes {providers: {cloud: {...}}}
         source.beneath("providers") if source.data and "providers" not in source.data else source
         for source in documents
     ]
@@ -140,10 +143,10 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
 def load_documents(
     path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None
 ) -> tuple[list[Document], list[Problem]]:
-    """Read ``path`` and every file that it may include, whatever the conditions: another machine may evaluate these.
+    """Read ``path`` and every file that it may include, also on a condition, which another machine may judge later.
 
-    Return the readable documents, included ones before their includer, and the problems, which the caller may raise.
-    Raise ``UsageError`` for a suffix without a reader.
+    Return the readable documents, included files before the file that includes them, and the problems, which the caller
+    may raise. Raise ``UsageError`` for a suffix without a reader.
     """
     loader = _load(path, python, open_code)
     loader.resolve(lambda _documents, _when: "")  # every condition holds
@@ -151,10 +154,11 @@ def load_documents(
 
 
 def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
-    """Return the manifest of the documents of ``load_documents``, the named one last, without reading a file.
+    """Return the manifest of the documents that ``load_documents`` has read; no file is read again.
 
-    So a host compiles the manifest that its controller has read; the conditions of ``include`` select among the
-    documents. ``path``: the manifest's path. Raise ``ManifestError``.
+    So a host compiles the manifest that its controller has read. The named file is the last document; which others
+    belong to the manifest, the conditions of ``include`` decide. ``path``: the manifest's path. Raise
+    ``ManifestError``.
     """
     loader = _Loader({}, {}, {source.file: source for source in documents})
     loader.add(documents[-1], os.path.dirname(documents[-1].file), 0, loader.roots)
@@ -184,10 +188,10 @@ def manifest_names(directory: str) -> list[str]:
 
 
 def nearest_file(path: str, written: str) -> str:
-    """Return the hint on a manifest that cannot be read, or "".
+    """Return the hint on a manifest that cannot be read: the file with the nearest name, or a directory's manifests.
 
-    It is the existing file with the nearest name, or for a directory the manifests in it. ``written`` is the name in
-    the user's form, in which the nearest one is shown; ``path`` is the same name as this process can open it.
+    ``path`` is the name with which this process opens it, ``written`` the same name in the user's form, which the hint
+    keeps. Return "" without such a file.
     """
     root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
@@ -263,7 +267,8 @@ class _Loader:
     ) -> None:
         """Load no file yet; ``readers``, ``openers``: suffix → the function that parses, or opens, such files.
 
-        ``sent``: label → document, of files read before, maybe on another machine; then none is read here.
+        ``sent``: label → document of files that were read before, such as by a controller for this host: these are the
+        only files then, and no file of this machine is read. None: files are read.
         """
         self._readers = readers
         self._openers = openers
@@ -287,9 +292,10 @@ class _Loader:
         return manifest._replace(with_includes=self._with_includes) if self.pending else manifest
 
     def _with_includes(self, judge: Callable[[Manifest, Any], str]) -> Manifest:
-        """Return the manifest with the included files whose conditions hold; ``judge`` returns why not, or "".
+        """Return the manifest with the included files whose conditions hold, once inputs and facts are known.
 
-        It judges each condition with the manifest of the files so far, in which an undeclared input is no problem yet.
+        ``judge`` returns the reason that a condition does not hold, or "". It gets the manifest of the files so far,
+        marked by ``with_includes`` as incomplete: an undeclared input is no problem in it.
         """
         skipped = self.resolve(
             lambda documents, when: judge(assemble(documents)._replace(with_includes=self._with_includes), when)
@@ -319,10 +325,11 @@ class _Loader:
         return skipped
 
     def load(self, path: str, label: str, depth: int, files: list[_File]) -> str:
-        """Read a file and its includes into ``files``, only the first time; return why it cannot be read, or "".
+        """Read a file and its includes into ``files``, unless it was read before; return why it cannot be read, or "".
 
-        The caller reports that at the entry that includes the file; mistakes in the file's text go to ``problems``.
-        ``label``: its name in messages. ``depth``: the number of files above it, each of which includes the next.
+        The caller reports that reason at the entry of ``include``; mistakes in the file's text are added to
+        ``problems``. ``label``: the file's name in messages. ``depth``: the number of files above it, each of which
+        includes the next, for the limit of nested includes.
         """
         if self._sent is not None:
             if label in self._sent and label not in self._seen:
@@ -350,8 +357,8 @@ class _Loader:
     def add(self, source: Document, root: str, depth: int, files: list[_File]) -> None:
         """Add a parsed file to ``files``, and read its includes, beneath the directory ``root``.
 
-        An entry with a condition has an empty list at its position, so that its file keeps the place in the order, and
-        waits in ``pending``. ``depth``: the number of files that include each other above this one.
+        An entry with a condition waits in ``pending`` until inputs and facts are known. The empty list at its position
+        is filled then, so that the order of files does not depend on the time of reading. ``depth`` as for ``load``.
         """
         names = source.data.get("include") if type(source.data) is dict else None
         if names is not None and type(names) is not list:
@@ -383,9 +390,13 @@ class _Loader:
         return not violations
 
     def _include(self, entry: _PendingInclude) -> None:
-        """Read the file of an entry of ``include``, or report at the entry why it cannot be included."""
+        """Read the file of an entry of ``include``, or report at the entry why it cannot be included.
+
+        Files that were read before (``sent``) were checked then: the check needs their directories.
+        """
         reason, hint = _refusal(entry.root, entry.name, entry.depth) if self._sent is None else ("", "")
         if not reason:
+            # The path to open, and the name for messages, relative to the name of the including file.
             target = os.path.join(entry.root, entry.name)
             label = os.path.join(os.path.dirname(entry.source.file), entry.name)
             reason = self.load(target, label, entry.depth + 1, entry.files)
@@ -444,7 +455,7 @@ class _Copier:
     """Copies nested values within the limits of depth and size, and collects problems."""
 
     def __init__(self, positions: Document, scalars: tuple[type, ...]) -> None:
-        """Prepare to copy; ``positions``: a document that has the positions for problems.
+        """Prepare to copy data from Python code; ``positions``: a document that has the positions for problems.
 
         ``scalars``: the accepted classes of values beyond JSON's.
         """
@@ -454,10 +465,10 @@ class _Copier:
         self.problems: list[Problem] = []
 
     def copy(self, value: object, path: tuple[str, ...]) -> Any:
-        """Copy a value as plain dictionaries, lists and scalars; ``path`` has the keys above it.
+        """Copy a value as plain dictionaries, lists and scalars; ``path``: the keys around the value.
 
-        A value beyond a limit, such as a list that contains itself, is reported and becomes None. The size is counted
-        as for a file, before it can fill the memory.
+        A collection beyond a limit is reported and becomes None. The limit of depth ends a list that contains itself,
+        and the limit of size data that would fill the memory, with the same weight of each value as in a file.
         """
         self._weight += document.NODE_WEIGHT
         if not isinstance(value, (list, tuple, Mapping)):
@@ -475,7 +486,7 @@ class _Copier:
         return [self.copy(item, (*path, str(number))) for number, item in enumerate(value)]
 
     def _key(self, key: object, path: tuple[str, ...]) -> str:
-        """Return the text of a mapping's key; report an invalid one, and continue with its ``repr``."""
+        """Return the text of a mapping's key; report an invalid one, and go on with its ``repr`` to check its value."""
         if isinstance(key, str):
             text, message = str(key), document.character_problem(key, key=True)
         else:
@@ -485,7 +496,10 @@ class _Copier:
         return text
 
     def _scalar(self, value: object, path: tuple[str, ...]) -> Any:
-        """Return a scalar, a subclass of ``str`` as ``str``; report one that would be invalid in a manifest file."""
+        """Return a scalar, and report it if it would be invalid in a manifest file.
+
+        A text of a subclass of ``str`` becomes a plain ``str``, because later stages compare types.
+        """
         message = ""
         if isinstance(value, str):
             value = str(value)

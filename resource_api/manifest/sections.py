@@ -105,9 +105,9 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
 
 
 def without(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
-    """Return documents without the resources under ``keys``, and without defaults of types that then have no resource.
+    """Return documents without the resources under ``keys``, which a valid cached conclusion leaves out of a plan.
 
-    A run with a valid cached conclusion need not compile these resources.
+    Defaults of a type that then has no resource are removed too, since they need not be compiled either.
     """
     reduced = []
     for source in documents:
@@ -119,7 +119,11 @@ def without(documents: Iterable[Document], keys: Collection[str]) -> list[Docume
 
 
 def _stem(file: str) -> str:
-    """Return the default project of a file: its name without directory, suffix and invalid characters at the start."""
+    """Return the default project of a manifest's file: ``site`` for ``/srv/site.yaml``.
+
+    Characters with which no project may begin are removed, such as the dot of ``.site.yaml``; other invalid characters
+    are reported by ``project_name``.
+    """
     if file == MAPPING:
         return MAPPING.strip("<>")
     name = file.rpartition("/")[2]
@@ -198,8 +202,9 @@ class ManifestBuilder:
         self._add_purges(data.get("purge"))
 
     def _report(self, violation: Violation, resource: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        """Add a problem, and set ``lacks_names`` if it leaves out a name, whose uses would be reported as unknown.
+        """Add a violation to the problems, and set ``lacks_names`` if a name is not declared because of it.
 
+        Each use of such a name would be reported as unknown, so that ``assemble`` raises an error before compiling.
         ``resource``: the reference of the resource with the violation, or "". ``value``: report the position of the
         value at the path, not that of its key.
         """
@@ -247,12 +252,13 @@ class ManifestBuilder:
     def _sections(self, data: dict[str, object]) -> dict[str, Any]:
         """Return the sections of a document by name; report other keys at its top.
 
-        A misspelt section is reported, and read all the same, for the problems in it. Of resources beside the sections
-        only the first is reported; the types of all are incomplete.
+        A misspelt section is reported, and read under its correct name, to report the problems in it too. Of resources
+        that stand beside the sections only the first is reported. All their types are incomplete, so that references to
+        these resources are not reported as unknown.
         """
         if data.keys() <= _SECTION_NAMES:
             return data
-        strays = [key for key in data if key[-1:] == "]" and "[" in key]
+        strays = [key for key in data if key[-1:] == "]" and "[" in key]  # ``File[/etc/motd]``
         if strays:
             message = f"{document.quote_key(strays[0])} is a resource and stands beside the sections of the manifest"
             self._error((strays[0],), message, "write resources: above it, and indent it under that")
@@ -285,7 +291,7 @@ class ManifestBuilder:
         kind = section.removesuffix("s")
         for name, body in self._section(section, data).items():
             origin = DocumentPath(self._source, (section, name))
-            first = self._origins.setdefault((section, name), origin)
+            first = self._origins.setdefault((section, name), origin)  # over all files of the manifest
             if first is not origin:
                 self._duplicate(origin.path, f"{kind} {document.quote_key(name)} is given twice", first)
             elif _NAME.match(name):
@@ -342,9 +348,10 @@ class ManifestBuilder:
     def _output(self, name: str, body: object) -> Any:
         """Return the value of an output, wrapped if its long form declares it sensitive; record its condition.
 
-        A mapping is the long form only if it has ``value`` and nothing but keys of that form: outputs may be mappings.
+        The long form is ``{value: V, sensitive: true}``, with ``when`` or both. Any other mapping is the value itself,
+        because outputs may be mappings.
         """
-        # ``{value: 1}`` alone is a mapping as the output's value; the long form has at least one more of its keys.
+        # ``{value: 1}`` alone is such a value, too.
         if type(body) is not dict or "value" not in body or not {"value"} < body.keys() <= _OUTPUT_KEYS | {"value"}:
             return body
         path: Path = ("outputs", name)
@@ -374,10 +381,10 @@ class ManifestBuilder:
         self.providers[name] = ConfiguredProvider(name, **fields, origin=DocumentPath(self._source, path))
 
     def _add_defaults(self, section: dict[str, object]) -> dict[str, dict[str, Any]]:
-        """Add the section ``defaults`` of one file, which holds for its resources alone.
+        """Add the section ``defaults`` of one file, which applies to the resources of this file alone.
 
-        Defaults of attributes are recorded for the catalog; return those of metaparameters by type, to be merged into
-        the declarations at once.
+        Return the defaults of metaparameters by type, which the caller merges into the declarations at once. Defaults
+        of attributes are recorded instead, by file, for the catalog.
         """
         defaults: dict[str, dict[str, object]] = {}
         meta_defaults: dict[str, dict[str, object]] = {}
@@ -417,8 +424,9 @@ class ManifestBuilder:
     def _meta(self, path: Path, body: dict[str, object], resource: Reference | str) -> dict[str, Any]:
         """Return the valid metaparameters of a resource, or of a type's defaults; report invalid ones.
 
-        With an invalid ``when`` or ``for_each`` it is not known which resources there are. The condition then becomes
-        false, so that there are none, and the type incomplete: references to such resources are no further problems.
+        With an invalid ``when`` or ``for_each`` the number of resources is unknown. The declaration then gets the
+        condition ``when: false``, and makes no resource. Its type is incomplete, so that references to resources of the
+        type are not reported as unknown.
         """
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
@@ -461,9 +469,9 @@ class ManifestBuilder:
     def _add_resource(self, key: str, body: Any, meta_defaults: dict[str, dict[str, Any]]) -> None:
         """Add the declaration of one resource, or report its problem.
 
-        ``body``: its attributes and metaparameters; ``meta_defaults``: type → its defaults of metaparameters, which the
-        resource's own ones precede. The type of an invalid declaration is incomplete, so that references to its
-        resources are not reported as unknown.
+        ``body``: its attributes and metaparameters. ``meta_defaults``: type → defaults of metaparameters, for those
+        that the body does not have. The type of an invalid declaration is incomplete, so that references to its
+        resources are not reported as unknown. Two declarations of one resource are a problem unless one has ``when``.
         """
         path = ("resources", key)
         resource = self._reference(path, key, body)
@@ -478,7 +486,7 @@ class ManifestBuilder:
         attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
             meta, attributes = self._meta(path, body, resource), _EMPTY
-            if meta is not body:  # which ``_meta`` returns itself if it has only metaparameters
+            if meta is not body:  # ``_meta`` returns ``body`` itself if all of it are metaparameters
                 attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
         if meta_defaults and (inherited := meta_defaults.get(resource.type)):
             meta = {name: value for name, value in inherited.items() if name not in body} | meta
@@ -507,12 +515,13 @@ class ManifestBuilder:
     def _reference(self, path: Path, key: object, body: object = None) -> Reference | None:
         """Return the reference ``key``, such as ``File[/etc/motd]``, or report an invalid one and return None.
 
-        ``body``: its value, for the hint: YAML may have divided a reference with ``: `` in its title into a key and a
-        value.
+        ``body``: the value under this key, for the hint. YAML divides ``File[a: b]`` without quotes into the key
+        ``File[a`` and the value ``b]``.
         """
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
         name = self._types.get(head)
-        # Ten thousand references have a few types: one that was accepted before needs no check.
+        # Ten thousand references have a few types: a type that was accepted before needs no check. Quotes in the
+        # brackets are left to the parser, which refuses them.
         if name and len(rest) > 1 and rest[-1] == "]" and rest[0] not in "'\"":
             return Reference(name, rest[:-1])
         if type(key) is not str:
@@ -614,6 +623,7 @@ def _provider_violation(path: Path, fields: dict[str, Any]) -> Violation | None:
         key = "source" if fields["source"] else "version"
         message = f"{key} and path exclude each other: path is one program"
         return Violation((*path, key), message, f"leave {key} out, or path")
+    # A Terraform provider serves all types that begin with its name and an underscore.
     if "_" in name and (fields["path"] or fields["source"]):
         hint = "name it as the first word of its types, such as google for google_compute_disk"
         return Violation(path, f"no type can belong to the Terraform provider {document.quote_key(name)}", hint)
