@@ -126,14 +126,18 @@ def _construct(failure: Failure) -> Advice | None:
 
 
 def _second_colon(failure: Failure) -> Advice | None:
-    """Advise about a colon where no key can stand: a value needs quotes, or the line before lacks its own colon."""
+    """Explain a colon where no key can stand, or return None.
+
+    Behind the key of its line, as in ``title: a: b``, the colon belongs to a value that needs quotes. In a line of its
+    own, the mistake is in the line before: it lacks its colon, or this line is indented too deep.
+    """
     line, (number, column) = failure.line(failure.position[0]), failure.position
     key = _KEY.match(line)
     if key and key.end() < column:
         if quoting_hint(line[key.end() :]):  # a reference without quotes has a hint of its own
             return None
         return Advice(failure.position, "a value that holds ': ' or ends in ':' needs quotes", _with_quotes(line))
-    if "[" in line[: column - 1]:
+    if "[" in line[: column - 1]:  # in a reference or a list the colon has other causes
         return None
     previous = next((number for number in range(number - 1, 0, -1) if failure.line(number).strip()), 0)
     return missing_colon(failure.line(previous), previous) or _deeper(failure, previous)
@@ -163,7 +167,10 @@ def missing_colon(line: str, number: int) -> Advice | None:
 
 
 def _deeper(failure: Failure, line_before: int) -> Advice | None:
-    """Explain a line that is indented deeper than ``line_before`` (its number, or 0), whose key has a value already."""
+    """Explain a line that is indented deeper than the line before, whose key has a value already, or return None.
+
+    ``line_before``: the number of that line, or 0 without one.
+    """
     line = failure.line(failure.position[0])
     indentation, previous = _indentation(line), _indentation(failure.line(line_before))
     if not line_before or indentation <= previous:
@@ -195,7 +202,7 @@ def _no_key(failure: Failure) -> Advice | None:
 def _text_behind_value(failure: Failure, line: str, before: str) -> Advice | None:
     """Explain text behind a closed value, as in ``a: "b" c``; ``before``: the line up to the end of the value.
 
-    Return None if rather a reference lacks quotes, for which there is a better hint.
+    Return None for a line with a reference without quotes, as in ``- File["a"] c``: its hint explains that better.
     """
     if quoting_hint(before):
         key = _KEY.match(line)
@@ -206,7 +213,10 @@ def _text_behind_value(failure: Failure, line: str, before: str) -> Advice | Non
 
 
 def _puppet_resource(failure: Failure) -> Advice | None:
-    """Explain Puppet's syntax if a resource begins in one of the nearest lines: a file may have very many."""
+    """Explain Puppet's syntax, ``file { '/etc/motd': ...``, if a resource begins in one of the last 50 lines, or None.
+
+    The parser fails within the resource, a few lines behind its start; a search of the whole file could take long.
+    """
     last = failure.position[0]
     for number in range(max(last - 50, 0) + 1, last + 1):
         if resource := _PUPPET.match(failure.line(number)):
@@ -216,7 +226,10 @@ def _puppet_resource(failure: Failure) -> Advice | None:
 
 
 def _wrong_indentation(failure: Failure) -> Advice | None:
-    """Explain a line whose indentation fits none of the lines before it; None if it fits one."""
+    """Explain a line whose indentation fits none of the lines before it, with the nearest levels that would fit.
+
+    Return None if it is that of an outer mapping, so that the line is wrong for another reason.
+    """
     number, indentation = failure.position[0], failure.position[1] - 1
     lines = failure.lines[max(number - 100, 0) : number - 1]
     levels = sorted({_indentation(line) for line in lines if line.strip()})
@@ -268,7 +281,11 @@ def _surrogate(failure: Failure) -> Advice | None:
 
 
 def _open_bracket(failure: Failure) -> Advice | None:
-    """Explain a bracket without its end, or a missing comma in it; None if rather a reference lacks quotes."""
+    """Explain a bracket without its end, or a missing comma in it; None if a reference in it lacks quotes.
+
+    A failure on a later line, or at the bracket itself, means that the end is missing; one on the bracket's line is
+    mostly a missing comma.
+    """
     line = failure.line(failure.start[0])
     bracket = line[failure.start[1] - 1 : failure.start[1]]
     # The text behind the bracket, by line, to the line of the failure.
@@ -320,7 +337,8 @@ def value_quoting_hint(value: object) -> str:
 def quoting_hint(line: str) -> str:
     """Return the hint for a line of YAML with a reference that may lack quotes, or "".
 
-    It shows the reference in quotes, to paste, if its capital letter and brackets mark it: other text may be secret.
+    The hint shows the references of the line in quotes, to paste. Only a capital letter and brackets mark a reference;
+    other text of the line may be secret, and is never shown.
     """
     line = line[:_LONGEST_LINE]
     starts = [match.start() for match in _PASTABLE.finditer(line) if not _inside_quotes(line[: match.start()])]
@@ -329,15 +347,16 @@ def quoting_hint(line: str) -> str:
     pastable = [cut for cut in pastable if not any(cut != outer and cut in outer for outer in pastable)]
     if not pastable and not _WORD.search(line):
         return ""
-    plain = dict.fromkeys(_QUOTED_TITLE.sub(r"[\2]", cut) for cut in pastable)
+    plain = dict.fromkeys(_QUOTED_TITLE.sub(r"[\2]", cut) for cut in pastable)  # File['a'] → File[a]
     return f"{QUOTING}: write {', '.join(map(quote, plain))}" if plain else QUOTING
 
 
 def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
-    """Return the hint for a reference without quotes near a syntax error, or "", and its position.
+    """Return the position and the hint of a reference without quotes near a syntax error, or None and "".
 
-    The position is None unless a comment cuts the reference off, which is certainly the mistake; any other reference
-    may be beside it. ``near``: numbers of lines, from 1, the likeliest first.
+    A reference that a comment cuts off, as in ``File[a #1]``, is certainly the mistake, and has its position. Any other
+    reference only may be the mistake: its hint is returned without a position. ``near``: numbers of lines, from 1, the
+    likeliest first.
     """
     numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
     for number in numbers:

@@ -105,7 +105,8 @@ def _scalar(event: Any) -> Any:
         elif not event.style:
             value = scalar.plain(text)
     except ValueError as error:
-        # A local tag, as in ``password: !abc``, is mostly the beginning of a text without quotes.
+        # A local tag, as in ``password: !abc``, is mostly the beginning of a text without quotes: its error has the
+        # hint to add them.
         is_local = event.tag is not None and not event.tag.startswith(("!!", "tag:"))
         raise (_MisreadError if is_local else _PositionedError)(event.start_mark, "value", str(error)) from None
     message = document.character_problem(value, key=False) if type(value) is str else ""
@@ -161,7 +162,8 @@ class _Builder:
     def _node(self, event: Any, depth: int) -> Any:
         """Return the value of the node that begins with ``event``: a scalar, a collection or an alias.
 
-        An anchor is ``_OPEN`` until its value is complete: an alias within it is a cycle.
+        The anchor of a collection is ``_OPEN`` until the collection is complete, to refuse an alias within it, which
+        would be a cycle. The anchor of a scalar is ``_unused`` until an alias uses it: see ``document``.
         """
         if type(event) is AliasEvent:
             return self._alias(event, depth)
@@ -186,6 +188,7 @@ class _Builder:
         if depth > document.MAX_DEPTH:
             raise _PositionedError(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
         mapping = type(event) is MappingStartEvent
+        # ``!`` is YAML's tag without a meaning of its own.
         if event.tag not in (None, "!", scalar.CORE + ("map" if mapping else "seq")):
             message, hint = "this tag is not allowed here", "a mapping is !!map, a list !!seq, and needs no tag"
             self._refuse(_PositionedError(event.start_mark, "value", message, hint))
@@ -331,7 +334,10 @@ class _ProblemCollector(_Builder):
         return problem._replace(paste=advice.paste)
 
     def _syntax_problem(self, error: MarkedYAMLError) -> Problem:
-        """Return libyaml's error, whose messages never repeat the text, as a problem, with advice if possible."""
+        """Return libyaml's syntax error as a problem, with advice instead of its message if the line shows the mistake.
+
+        libyaml's messages never repeat the text, which may hold a secret.
+        """
         message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
         # ``start``: that of the construct in which the parser failed, such as an open quote.
         lines, position, start = self._lines, _position(error.problem_mark), _position(error.context_mark)
@@ -351,7 +357,10 @@ class _ProblemCollector(_Builder):
         return document.problem(self._file, cut_position or position, "syntax", message, hint)
 
     def _refuse(self, error: _PositionedError) -> None:
-        """Record an error, and read on for further ones; raise an error about a limit, which ends the reading."""
+        """Record an error, where the base class raises it, and read on to find further ones.
+
+        An error about a limit is raised here too: reading on could take too much time or memory.
+        """
         if error.code == "limit":
             raise error
         self._add(self._problem(error))
@@ -359,7 +368,7 @@ class _ProblemCollector(_Builder):
     def _add(self, problem: Problem) -> None:
         """Add a problem unless it repeats the last one; the hundredth ends the reading, by ``_EnoughProblems``."""
         if any(last.place == problem.place and last.message == problem.message for last in self._problems[-1:]):
-            return  # a key within a key
+            return  # as of a key within a key, which begins at the same character
         self._problems.append(problem)
         if len(self._problems) == _MAX_PROBLEMS:
             raise _EnoughProblems
@@ -376,13 +385,13 @@ class _ProblemCollector(_Builder):
             return _REFUSED
 
     def _sequence(self, depth: int) -> list[Any]:
-        """Read a list only for its problems; its value is not used, as the manifest is refused."""
+        """Record the problems of a list's items, and return an empty list: a refused manifest needs no data."""
         while type(event := self._get()) is not SequenceEndEvent:
             self._node(event, depth)
         return []
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
-        """Record the problems of a mapping, such as repeated keys, and read on; its data is not used."""
+        """Record the problems of a mapping, such as repeated keys, and return an empty one: its data is not needed."""
         del marks  # only the reader of data keeps them
         positions: dict[str, Position] = {}
         while type(event := self._get()) is not MappingEndEvent:
@@ -419,7 +428,7 @@ class _Index:
         self._anchors: dict[str, Node] = {}
 
     def document(self) -> Node:
-        """Return the positions of the document's root and of everything in it."""
+        """Return the positions of the document's root and of everything in it, for the messages of later stages."""
         self._get()  # the start of the stream
         if type(self._get()) is StreamEndEvent:
             return Node((1, 1), {})

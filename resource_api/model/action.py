@@ -29,7 +29,10 @@ class Action(StrEnum):
     SAME = "same", " ", "", ""
 
     def __new__(cls, word: str, symbol: str, participle: str, outcome: str) -> Self:
-        """Make a member, a text that equals its ``word``, from the fields that are assigned to its name."""
+        """Make a member from the four fields that the class assigns to its name.
+
+        The member is a text that equals its ``word``, so that JSON and comparisons need no conversion.
+        """
         member = str.__new__(cls, word)
         member._value_ = word
         member.symbol = symbol

@@ -112,7 +112,10 @@ class Attribute:
         return self.default is not MISSING
 
     def conceal(self, value: object) -> Any:
-        """Return a value of this attribute with every secret in it wrapped: all of it if it is ``write_only``."""
+        """Return a value of this attribute with every secret in it wrapped in ``Sensitive``, so that nothing shows it.
+
+        A ``write_only`` value is secret as a whole; otherwise its data type determines the secret parts.
+        """
         if self.write_only and value is not None and value is not UNKNOWN:
             return Sensitive(value)
         return self.datatype.conceal(value)
@@ -184,7 +187,10 @@ class AttributeSet:
 
 
 def keyword_problems(declaration: type, unknown: Iterable[str]) -> list[str]:
-    """Return a problem, with the nearest keyword, for each ``unknown`` keyword of the class ``declaration``."""
+    """Return a problem, with the nearest keyword, for each ``unknown`` keyword of a call of the class ``declaration``.
+
+    Authors' mistakes are collected so, and reported together, where Python would raise an error for the first one.
+    """
     code = declaration.__init__.__code__  # type: ignore[misc] # of the class itself
     # The names of its parameters, without ``self`` and ``unknown``.
     keywords = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
@@ -207,9 +213,9 @@ def flag_problems(**flags: object) -> list[str]:
 
 
 def attribute_problems(name: object, attribute: object, reserved: Collection[str] = ()) -> list[str]:
-    """Return the problems of an author's attribute ``name``, as the ends of sentences; set its ``datatype``.
+    """Return the problems of an author's attribute, to be reported behind its ``name``: ``must be an Attribute(...)``.
 
-    ``reserved``: names that it must not have.
+    Its ``datatype``, the parsed data type, is set here. ``reserved``: names that it must not have.
     """
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
@@ -268,9 +274,10 @@ def _value_problems(attribute: Attribute) -> list[str]:
 
 
 def input_problems(attributes: object, noun: str, reserved: Collection[str] = ()) -> list[str]:
-    """Return the problems of attributes that are inputs only and therefore have no kind.
+    """Return the problems of attributes that are no state of a resource: a configuration, or inputs of a function.
 
-    ``noun`` names one of them in messages: ``config``, ``input``. ``reserved``: names that none of them must have.
+    They are never read back, so that they have no kind and are not ``write_only``. ``noun`` names one of them in
+    messages: ``config``, ``input``. ``reserved``: names that none of them must have.
     """
     if not isinstance(attributes, MappingABC):
         return [f"{noun} must be a mapping of Attribute(...), not {type(attributes).__name__}"]

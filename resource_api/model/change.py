@@ -122,7 +122,10 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return len(self.offered)
 
     def part(self, names: Iterable[Name]) -> Changes:
-        """Return the changes of some names, for one of a type's implementations; ``begun`` is common to all parts."""
+        """Return the changes of some names, for one of a type's implementations, which each get a part of the names.
+
+        All parts share ``begun``, in which the runtime looks up the names that a failed call may have changed.
+        """
         part = Changes({name: self.offered[name] for name in names}, self.blocked, self._interrupted)
         part.begun = self.begun
         return part
@@ -198,9 +201,10 @@ def _member_pairs(is_: Any, should: Any, missing: object) -> Iterator[tuple[Any,
 
 
 def nested_parts(difference: Difference) -> list[Difference]:
-    """Return the differences of the parts of two values, each named by its path: a plan or a log line shows only these.
+    """Return the differences of the parts of two values, each named by its path, such as ``rules[0].port``.
 
-    A difference of two values that are not compared part by part, or one that its provider explains, is returned whole.
+    A plan or a log line shows only these, not the equal parts. A difference of values that have no common parts, or
+    that a provider's message explains, is returned whole.
     """
     name, is_, should, message, *_ = difference
     if message or not _is_nested(is_, should):
@@ -215,10 +219,10 @@ def _is_nested(is_: object, should: object) -> bool:
 
 
 def _parts(is_: Any, should: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
-    """Yield path, old and new value of each innermost part in which two values differ.
+    """Yield path, old and new value of each innermost part in which two values differ, for ``nested_parts``.
 
-    Hashes with a common key and arrays of one length are compared by parts, anything else as a whole. The value of a
-    member that is only in the other hash is None.
+    Hashes with a common key and arrays of equal length are compared by parts, anything else as a whole. A member that
+    only one hash has is None in the other.
     """
     if not _is_nested(is_, should):
         if not same_value(is_, should):
@@ -244,7 +248,10 @@ def compared_value(definition: TypeDefinition, attribute: str, is_: object, shou
 
 
 def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[str, object]) -> list[Difference]:
-    """Return the exact differences of the declared attributes that ``get`` returns, ``ensure`` first."""
+    """Return the differences of the read and the declared state, ``ensure`` first, for a provider without ``insync``.
+
+    Values are compared exactly. Only declared attributes count, and of these the ones that ``get`` returns.
+    """
     differences = []
     for attribute in definition.compared:
         if attribute in should:
@@ -261,10 +268,11 @@ def diff(definition: TypeDefinition, is_: Mapping[str, object], should: Mapping[
 def state_differences(
     definition: TypeDefinition, is_: Mapping[str, object] | None, should: Mapping[str, object], hidden: Collection[str]
 ) -> list[Difference]:
-    """Return each difference between two states of a resource, as a provider reports them for the log.
+    """Return each difference between two states of a resource, for the log lines of a finished change.
 
-    There are none unless it exists in both: a creation or a removal is one line. Parameters are no part of a state.
-    ``hidden``: the ``write_only`` attributes that the change sets anew, since ``get`` returns no value to compare.
+    There are none unless the resource exists in both states: a creation or a removal is one line of its own. Parameters
+    are no part of a state. ``hidden``: the ``write_only`` attributes that the change has set, of which ``get`` returns
+    no old value to compare.
     """
     if is_ is None or not exists(is_) or not exists(should):
         return []
@@ -288,8 +296,9 @@ def change_status(is_: Mapping[str, object] | None, should: Mapping[str, object]
 
 
 def describe_difference(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
-    """Return the log line of a difference, such as ``size changed from 3 to 4``.
+    """Return the log line of a difference, such as ``size changed from 3 to 4``, without secrets.
 
+    A few differing parts of a value are described one by one, a text of several lines by the number of changed lines.
     ``colon``: write ``size: changed from 3 to 4``, because the message of a logging context stands before it.
     """
     attribute = difference.attribute
@@ -381,7 +390,7 @@ class SideEffect(NamedTuple):
     asked: bool = False
 
     def __str__(self) -> str:
-        """Return the name for a plan's text, or the reference if the resource is of another type than the step's."""
+        """Return the text in a plan: the name, or the reference, ``Package[a]``, of another type than the step's."""
         name = " ".join(map(str, self.name)) if isinstance(self.name, tuple) else str(self.name)
         reference = f"{capitalize_type(self.type)}[{name}]" if self.type else name
         return f"{reference} and all below it" if self.tree else reference
@@ -392,7 +401,10 @@ class SideEffect(NamedTuple):
         return self.state is None or self.state.get("ensure") == "absent"
 
     def checked(self) -> SideEffect:
-        """Return this side effect, which code of a user made. Raise ``ProviderError`` for a field of a wrong type."""
+        """Return this side effect, which a provider has made. Raise ``ProviderError`` for a field of a wrong type.
+
+        Without this check the runtime would fail later, without a hint to the provider.
+        """
         verb = isinstance(self.action, str) and self.action.isalpha() and self.action.islower()
         state = self.state is None or hasattr(self.state, "keys")
         if verb and state and isinstance(self.type, str) and isinstance(self.name, (str, int, float, tuple)):

@@ -43,7 +43,10 @@ def to_bytes(value: object) -> bytes:
 
 
 def encode_all(values: Sequence[object]) -> list[str]:
-    """Return ``encode`` of each value; all are encoded in one call, which takes half of the time, and split again."""
+    """Return ``encode`` of each value, as for the rows of a state.
+
+    All values are encoded in one call, which takes half of the time, and the text is split again.
+    """
     # For the values 1 and 2 it is ``[1,"\u0000",2]``, which is split at ``,"\u0000",``.
     separated: list[object] = [_BETWEEN] * (2 * len(values) - 1)
     separated[::2] = values
@@ -67,9 +70,9 @@ def _looks_tagged(key: object) -> bool:
 
 
 def check_encodable(value: Any) -> None:
-    """Raise ``TypeError`` if ``encode`` would refuse ``value``, so that a run fails before it writes anything.
+    """Raise ``TypeError`` if ``encode`` would refuse ``value``: a store calls it before it keeps anything.
 
-    This costs less than encoding the value.
+    So a store in memory refuses the same values as one that writes text. The check costs less than encoding.
     """
     if value is None or isinstance(value, (str, int, float)):
         return
@@ -99,9 +102,10 @@ def _encoder() -> json.JSONEncoder:
 
 
 def plain(value: object, around: tuple[int, ...] = ()) -> Any:
-    """Return any value as JSON data for users: secrets masked, foreign objects as text, unknown values None.
+    """Return any value as JSON data to show, which is not decoded again: secrets masked, unknown values None.
 
-    ``around``: the ids of the containers around ``value``, so that a container within itself becomes ``...``.
+    Foreign objects become text, whatever their own code raises. ``around``: the ids of the containers around ``value``,
+    so that a container within itself becomes ``...``.
     """
     if value is None or value is UNKNOWN:
         return None

@@ -56,9 +56,10 @@ class DocumentPath(NamedTuple):
         return FilePosition(self.document.file, *self.document.position((*self.path, *inner)))
 
     def place_in_value(self, column: int, *inner: str | int) -> FilePosition:
-        """Return the position of a character (``column``, from 1) of the text under a key, as of a wrong data type.
+        """Return the position in the file of a character in the text under a key, such as a mistake in a data type.
 
-        For a text with escapes or line breaks, where columns do not correspond, the position of the key.
+        ``column``: its column in the text, from 1. If the file spells the text with escapes or line breaks, columns do
+        not correspond, and the position is that of the key.
         """
         line, start = self.document.position((*self.path, *inner), value=True)
         text: Any = self.document.data
@@ -302,8 +303,8 @@ class Manifest(NamedTuple):
     def recorded_after(self, state: StackState) -> str:
         """Return the name of the manifest that a run with this one records in ``state``.
 
-        ``SEVERAL_MANIFESTS`` where another file has recorded resources and both are one project only by their file
-        names: then ``--prune`` of either is refused, as it would delete the resources of the other.
+        If another file has recorded resources, and no ``project:`` declares that both belong together, the name is
+        ``SEVERAL_MANIFESTS``: ``--prune`` of either file is refused then, as it would delete the other's resources.
         """
         is_alone = self.has_project or not state.records or state.manifest in {"", self.recorded_as}
         return self.recorded_as if is_alone else SEVERAL_MANIFESTS
@@ -345,7 +346,7 @@ class Manifest(NamedTuple):
         is that of the nearest part that exists.
         """
         if attribute in METAPARAMETERS and attribute not in declared.meta:
-            spelt = f"{attribute}_"  # an attribute that is called like a metaparameter
+            spelt = f"{attribute}_"  # manifests write ``tag_`` for an attribute called like the metaparameter ``tag``
             if spelt in declared.attributes or spelt in self.defaults_of(declared):
                 attribute = spelt
         if not (attribute in declared.attributes or attribute in declared.meta or attribute.isidentifier()):
@@ -360,10 +361,10 @@ class Manifest(NamedTuple):
         return self.defaults.get(declared.file, {}).get(declared.type, {})
 
     def inherits(self, declared: Declaration, attribute: str) -> bool:
-        """Return whether a declaration has an attribute or metaparameter from its file's ``defaults`` alone.
+        """Return whether a declaration has an attribute or metaparameter only from its file's ``defaults``.
 
-        Then a message has the position in ``defaults``. A metaparameter that a resource within a component does not
-        state itself may come from the component instead.
+        A message then shows the position in ``defaults``. This is false for each metaparameter of a resource within a
+        component, since it may come from the component instead.
         """
         if attribute in declared.meta:
             return not (declared.parent or declared.states(attribute))

@@ -79,9 +79,9 @@ EMPTY: Final[Values] = {}
 
 
 def make_meta(raw: Mapping[str, Any]) -> Meta:
-    """Return the checked metaparameters of a declaration, except those that order it, which the catalog resolves.
+    """Return the checked metaparameters of a declaration as fields, without relationships, which the catalog resolves.
 
-    Most declarations have none but these, and share ``NO_META``.
+    Most declarations have at most relationships, and share ``NO_META``, which saves memory and time.
     """
     if raw.keys() <= RELATIONSHIPS and "on_failure" not in raw:
         return NO_META
@@ -167,10 +167,10 @@ class Entry:
 
     @property
     def can_be_adopted(self) -> bool:
-        """Whether a run adopts it if it exists already.
+        """Whether a run adopts it if it exists already: records it as managed, but not as created by us.
 
-        Its ``lifecycle`` must not state whose it is, by ``owned``, ``import`` or ``external``; and only a resource that
-        can be absent is adopted.
+        A resource is not adopted if its ``lifecycle`` (``owned``, ``import`` or ``external``) determines the ownership,
+        or if its type has no ``ensure``, as it always exists then.
         """
         lifecycle = self.meta.lifecycle
         stated = lifecycle.owned is not None or lifecycle.import_ is not None or lifecycle.external
@@ -187,7 +187,10 @@ class Entry:
         return bool(self.definition.timeout if self.meta.timeout is None else self.meta.timeout)
 
     def timeout(self, operation: str) -> float | None:
-        """Return the time limit of an operation in seconds, declared or of its type; None: no limit, as for 0."""
+        """Return the time limit of an operation in seconds, declared or else of its type; None: no limit.
+
+        A declared 0 means no limit, too, so that a manifest can lift the limit of a type.
+        """
         for declared in (self.meta.timeout, self.definition.timeout):
             seconds = declared.get(operation) if isinstance(declared, dict) else declared
             if seconds is not None:
@@ -212,9 +215,10 @@ class Entry:
 
     @property
     def own_names(self) -> set[str]:
-        """The texts by which a user may select it on a command line.
+        """The texts that certainly name this resource, to compare them with the name of an import.
 
-        They are its title, its only namevar as it is written in the manifest, and the title made of its canonical name.
+        They are its title, its only namevar as written in the manifest, and the title made of its canonical name: these
+        three may differ in their spelling.
         """
         namevars = self.definition.namevars
         written = (self.inputs.get(namevars[0]),) if len(namevars) == 1 else ()

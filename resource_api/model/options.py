@@ -178,7 +178,7 @@ def to_options(arguments: Mapping[str, object], **internal: Any) -> Options:
             msg += hint(unknown, allowed)
         raise TypeError(msg)
     values = {name: _checked(name, value) for name, value in arguments.items()}
-    if values.get("prune_always"):
+    if values.get("prune_always"):  # it includes ``prune``
         values["prune"] = True
     return Options(**values, **internal)
 
@@ -221,8 +221,8 @@ def execution_options(
 ) -> Options:
     """Return the options with which a plan is applied: those that it was ``planned`` with, replaced by ``arguments``.
 
-    It is applied for real unless these have ``noop``, even if it was planned under noop. Raise ``TypeError`` for an
-    unknown argument, ``UsageError`` for a wrong value, ``inputs``, or an option that decides a plan's content.
+    Changes are made unless ``arguments`` have ``noop``, even if the plan was made with noop. Raise ``TypeError`` for an
+    unknown argument, ``UsageError`` for a wrong value, and for ``inputs`` and options that only a new plan can follow.
     """
     options = to_options(arguments)
     check_execution(inputs, arguments, (*EXECUTION, "strict"), "a plan, which has its own")

@@ -69,11 +69,11 @@ class ProviderFunctions(NamedTuple):
 
 
 def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, object] | None = None) -> Name:
-    """Return the canonical name of a resource from its title, where ``namevars`` take precedence.
+    """Return the canonical name of a resource from its title, by which its record and its row are looked up.
 
-    A command has a title, and namevars as ``ATTR=VALUE``; records and rows are found by canonical names. Namevars in
-    the title are text, and are converted to their data types. Raise ``ValueError`` where a namevar is missing, or has a
-    value that its data type does not accept. ``functions``: those of the type's provider.
+    ``namevars``, which a command has as ``ATTR=VALUE``, take precedence over those in the title. Namevars in the title
+    are text, and are converted to their data types. Raise ``ValueError`` where a namevar is missing, or has a value
+    that its data type does not accept. ``functions``: those of the type's provider.
     """
     definition, namevars = functions.definition, namevars or {}
     captured = definition.namevars_from_title(title) if len(namevars) < len(definition.namevars) else {}
@@ -89,9 +89,10 @@ def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[s
 
 
 def canonical_names(functions: ProviderFunctions, names: Iterable[object]) -> list[Name]:
-    """Return the canonical names, each once, of the resources that a program names. Raise ``ValueError`` for no name.
+    """Return the canonical names, each once, for the ``names`` that a program passes, to read these resources.
 
-    With two or more namevars a name is a tuple of their values, or a title that holds them.
+    With two or more namevars a name is a tuple of their values, or a title that contains them. Raise ``ValueError`` for
+    an object that is no name.
     """
     rows = [_named_row(functions.definition, name) for name in names]
     canonical = functions.canonicalize(rows) if functions.canonicalize and rows else rows
@@ -165,24 +166,25 @@ class PlannerQueries(Protocol):
         """
 
     def observation(self, entry: Entry, /) -> Observation:
-        """Return the result of reading a resource.
+        """Return the result of reading a resource: its row, its absence or a failure.
 
-        Obligation 5: everything that is asked for has been read before planning starts, in one batch per type, except
-        for instances that were not ready then: ``readiness`` reads for those.
+        Obligation 5: all resources are read before planning starts, in one batch per type, which costs fewer calls.
+        Resources of an instance that is not ready then are read by ``readiness``.
         """
 
     def due(self, entry: Entry, should: Mapping[str, object], /) -> Due:
-        """Return whether an imperative resource is to be run with the values ``should``, all of them known.
+        """Return whether an imperative resource, such as a command, is to be run, and the reason.
 
+        It has no state to compare, so that its provider decides by the values ``should``, which are all known.
         Obligation 6: the provider's ``due`` reads the system and changes nothing.
         """
 
     def readiness(self, instance: str, resolve: Callable[[ExpressionPath], Any], /) -> Readiness:
-        """Return whether a provider instance can be called with the values that ``resolve`` returns by now.
+        """Return whether a provider instance can be called, for which all values of its configuration must be known.
 
-        Obligation 7: an instance whose configuration refers to resources is configured when these values are known for
-        the first time, and its resources are read then. ``resolve`` raises ``ValueError`` for a value that cannot be
-        computed.
+        ``resolve`` returns the value of a reference in the configuration as far as it is known, and raises
+        ``ValueError`` for a value that cannot be computed. Obligation 7: as soon as these values are known, the
+        instance is configured, and its resources are read.
         """
 
     def call(self, call: FunctionCall, inputs: Mapping[str, object], /) -> Any:

@@ -33,7 +33,11 @@ class EncryptedSecret:
     __slots__ = ("place", "text", "unlock")
 
     def __init__(self, text: str, place: SecretPlace, unlock: Callable[[str, SecretPlace], Any]) -> None:
-        """Keep the ciphertext; after ``decode``, ``place`` and ``unlock`` are placeholders that the caller replaces."""
+        """Keep the ciphertext, and the two parts of its decryption.
+
+        ``decode``, which reads JSON, knows neither place nor key, and passes placeholders; the store then replaces the
+        object by one that can decrypt.
+        """
         self.text = text
         self.place = place
         self.unlock = unlock
@@ -82,7 +86,10 @@ def digest_secret(value: object, salt: bytes) -> Sealed:
 
 
 def seal_secrets(value: object, salt: bytes) -> Any:
-    """Return ``value`` with every secret in it sealed, as records have it: by its digest, and the secret to encrypt."""
+    """Return ``value`` with every secret in it sealed, as records have it, because state never contains it in clear.
+
+    A sealed secret has a salted digest, by which it is compared, and until it is written the secret to encrypt.
+    """
     if isinstance(value, Sensitive):
         return Sealed(digest_secret(value, salt).digest, value)
     if isinstance(value, dict):
@@ -159,10 +166,11 @@ def declared_secrets(definition: TypeDefinition, should: Mapping[str, object]) -
 
 
 def mark_secrets(definition: TypeDefinition, row: Mapping[str, object], *should: Mapping[str, object]) -> Values:
-    """Return the row that was read of a resource, with every secret in it wrapped; the same object if it has none.
+    """Return the ``row`` that a provider has read, with every secret in it wrapped; the same object if it has none.
 
-    Providers return secrets in clear. ``should`` are its declared and recorded states: a secret in them is read back in
-    clear. A read-only value is secret too if it is derived from such a value or contains it in any spelling.
+    Providers return secrets in clear. A value is secret by its type, or because it is a secret in the declared or
+    recorded state (``should``). A read-only value is also secret if it is derived from such a value, or contains it in
+    any spelling.
     """
     # Nearly all resources: flat values, none of them wrapped.
     if not definition.secret and all(map(is_flat, should)) and is_flat(row):
@@ -191,6 +199,7 @@ def _secret_attributes(
     """Return the attributes of a row that are secret by their type, or hold a secret in any state of the resource."""
     secret = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
     secret |= definition.sensitive & row.keys()
+    # ``get`` should not return a write-only attribute; if it does, the value is the declared secret.
     return secret.union(*(definition.write_only & state.keys() for state in should))
 
 
@@ -209,10 +218,13 @@ def conceal_like(value: object, state: object) -> Any:
 
 
 def _repeating(row: Mapping[str, object], names: Iterable[str], secrets: list[object]) -> list[str]:
-    """Return the attributes among ``names`` whose values in a row contain one of the ``secrets``, also encoded."""
+    """Return the attributes among ``names`` whose values in a row contain one of the ``secrets``, also encoded.
+
+    So a read-only URL with the password of the resource is secret too, although its type does not declare that.
+    """
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []
-    mask = Mask(runs=False)  # a part of a secret does not tell it
+    mask = Mask(runs=False)  # only whole secrets: a value with a part of one may be shown
     mask.add([secret if is_secret(secret) else Sensitive(secret) for secret in secrets if not has_sealed(secret)])
     return [name for name in candidates if mask.document(row[name]) != row[name]]

@@ -231,9 +231,9 @@ class Step(NamedTuple):
 
     @property
     def changes(self) -> Sequence[Difference]:
-        """The differences to show: those that the step removes, and for a new resource all its declared values.
+        """The differences to show: those that the decision has found, and all declared values of a new resource.
 
-        Of a replacement, declared values that the old resource has already are left out.
+        For a replacement, which makes a new resource, declared values that the old one has already are left out.
         """
         changes = {change.attribute: change for change in self.decision.differences}
         action, should = self.action, self.should
@@ -273,9 +273,10 @@ class Step(NamedTuple):
 
     @property
     def adopts(self) -> bool:
-        """Whether a run would record an existing resource for the first time, as one that is managed but not ours.
+        """Whether a run would record an existing resource for the first time: from then on managed, but not ours.
 
-        A resource that an interrupted run may have created (``unfinished``) is ours, and is not adopted.
+        A resource that an interrupted run may have created (its key is in ``unfinished``) counts as ours, and is not
+        adopted. Only a step that leaves the resource unchanged or updates it adopts it.
         """
         entry, unfinished = self.entry, self.context.unfinished if self.context is not None else None
         if self.record is not None or unfinished is None or entry.key in unfinished:
@@ -322,10 +323,10 @@ class Step(NamedTuple):
 
     @property
     def create_first(self) -> bool:
-        """Whether a replacement creates the new resource before it deletes the old one, as declared.
+        """Whether a replacement creates the new resource before it deletes the old one, as its ``lifecycle`` declares.
 
-        It cannot if both have the same name, as in a conditional replacement, and often in that of a tainted
-        resource (contract §10.2).
+        Two resources of one name cannot exist side by side: this is false for a conditional replacement, and for that
+        of a tainted resource whose name stays the same (contract §10.2).
         """
         if self.entry.meta.lifecycle.replace != "create_first" or self.decision.conditional:
             return False

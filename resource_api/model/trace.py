@@ -36,7 +36,10 @@ class TraceContext(NamedTuple):
 
 
 def parse_traceparent(text: str) -> TraceContext | None:
-    """Return the identity that a ``traceparent`` names, or None for an invalid one (W3C Trace Context 2, 3.2)."""
+    """Return the identity of the caller's span in a ``traceparent``, or None for an invalid text (W3C Trace Context).
+
+    The spans of a run become its children, so that a trace shows the run within the program that has started it.
+    """
     match = _TRACEPARENT.fullmatch(text)
     if match is None:
         return None

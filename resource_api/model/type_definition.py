@@ -100,8 +100,8 @@ class Function:
         """Declare a function; the provider's method of that name takes the context, and its inputs by name.
 
         ``pure``: the result depends on the inputs alone, so it is computed when the manifest is compiled.
-        ``keeps_secrets``: it never looks into secret parts of lists and mappings, which it gets as ``Sensitive``;
-        where its result has them, only these parts are secret.
+        ``keeps_secrets``: it gets secret parts of lists and mappings as ``Sensitive`` and passes them on unopened, so
+        that only these parts of its result are secret; any other result is secret as a whole if an input is.
         """
         self.docs = docs
         self.pure = pure
@@ -235,8 +235,12 @@ class TypeDefinition(AttributeSet):
         return definition
 
     def asks_side_effects(self, is_: Mapping[str, object] | None, should: Mapping[str, object]) -> bool:
-        """Return whether the provider is asked for the side effects of a change: of any, or of removals only."""
-        if "side_effects_of_removals" in self.features:  # the present resource goes, or gets another ``ensure``
+        """Return whether the provider is asked for the side effects of a change, to show them in the plan.
+
+        The type's features determine whether any change has side effects, or only the removal of a present resource,
+        which includes a change of its ``ensure``.
+        """
+        if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
         return "side_effects" in self.features
 
@@ -502,9 +506,9 @@ def _function_problems(name: object, function: object) -> list[str]:
 
 
 def _origin_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problems of ``brought_by``, which maps a type to a read_only attribute of this type.
+    """Return the problems of ``brought_by``, by which an existing resource is ours if a resource of ours has brought it.
 
-    The attribute names the resource that brings this one, such as the package of a service.
+    It maps a type to a read_only attribute of this type, such as ``package`` to the attribute with the package's name.
     """
     if not isinstance(definition.brought_by, dict):
         return [f"brought_by must be a mapping such as {{'package': 'package'}}, not {definition.brought_by!r}"]
@@ -577,7 +581,10 @@ class TitlePatterns:
         return tuple(filter(None, map(template, self.regexes)))
 
     def split(self, title: str) -> dict[str, str] | None:
-        """Return the namevars that the first matching pattern finds in a title; None: no pattern matches."""
+        """Return the namevars that the first matching pattern finds in a title; None: no pattern matches.
+
+        A namevar in an optional part of the pattern that the title lacks is left out, and gets its default.
+        """
         for pattern in self.regexes:
             if match := pattern.match(title):
                 return {name: text for name, text in match.groupdict().items() if text is not None}
@@ -611,9 +618,10 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def template(pattern: re.Pattern[str]) -> str:
-    """Return the titles of a pattern as a format string, ``{path}:{name}``; "" if it is more than groups and text.
+    """Return the format string of a pattern's titles, with which ``title_of`` makes a title of namevars, or "".
 
-    With it a title can be made of namevars. The pattern of ``{path}:{name}`` is ``^(?P<path>.+):(?P<name>.+)$``.
+    For ``^(?P<path>.+):(?P<name>.+)$`` it is ``{path}:{name}``. A pattern with anything beside named groups and fixed
+    text, such as an alternative, has none.
     """
     titles, depth = "", 0  # ``depth``: the number of open groups
     for piece in _TITLE_PIECE.finditer(pattern.pattern):
@@ -669,7 +677,7 @@ class LoadedComponent(NamedTuple):
 
 
 def _component_problems(definition: ComponentDefinition) -> list[str]:
-    """Return the mistakes in the definition of a component."""
+    """Return the mistakes in the definition of a component, which its author gets together in one error."""
     problems = [*filter(None, [type_name_problem(definition.name)]), *text_problems(docs=definition.docs)]
     for word, mapping in (("inputs", definition.attributes), ("outputs", definition.outputs)):
         if not hasattr(mapping, "items"):

@@ -97,6 +97,7 @@ class DataType(NamedTuple):
             return self.accepts_known(value.reveal())
         if value is UNKNOWN or not is_unknown(value):
             return value is UNKNOWN or self.accepts(value)
+        # From here on ``value`` is a list or mapping of which some parts are unknown.
         if self.kind in {"Any", "Data"}:
             return True
         if self.kind in {"Optional", "NotUndef", "Sensitive", "Variant"}:
@@ -119,9 +120,10 @@ class DataType(NamedTuple):
         return self.kind == "Struct" and required <= value.keys() <= self.members.keys()
 
     def typed_parts(self, value: Any) -> Iterator[tuple[Any, DataType, Any]]:
-        """Yield (key or index, data type, part) for each part of a list or mapping, except undeclared keys of a Struct.
+        """Yield (key or index, data type, part) for each part of a list or mapping, to check or conceal part by part.
 
-        Only for an Array, Tuple, Hash or Struct.
+        Only for an Array, Tuple, Hash or Struct. Keys that a Struct does not declare have no data type, and are left
+        out.
         """
         if type(value) is list:
             types = chain(self.parts, repeat(self.parts[-1]))  # an Array's only type, and a Tuple's last one, repeats
@@ -177,7 +179,10 @@ class DataType(NamedTuple):
 
     @property
     def refers_to(self) -> frozenset[str] | None:
-        """The types to which a ``Reference`` in it may refer, empty for any type; None if it contains no Reference."""
+        """The resource types to which references in a value of this data type may refer, for the check of references.
+
+        Empty: any type. None: the data type contains no ``Reference``.
+        """
         if self.kind == "Reference":
             return frozenset(str(word) for word in self.words)
         types = [part.refers_to for part in self.parts if part.refers_to is not None]
@@ -191,7 +196,7 @@ class DataType(NamedTuple):
         if self.kind in {"Optional", "Variant"}:
             undef = {type(None)} if self.kind == "Optional" else ()
             return frozenset(undef).union(*(part.unrestricted_types for part in self.parts))
-        # A single word: ``Boolean[true]``.
+        # Limits of a number or a size restrict the values, and so does the single word of ``Boolean[true]``.
         limited = self.low is not None or self.high is not None or len(self.words) == 1
         return frozenset() if limited else _UNRESTRICTED.get(self.kind, frozenset())
 
@@ -221,8 +226,8 @@ class DataType(NamedTuple):
 def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataType:
     """Return the data type ``kind[arguments]`` that accepts the values of the predicate ``check``.
 
-    ``arguments`` make its canonical text; ``facts`` are further fields of ``DataType``. Wrappers of secrets in a value
-    are ignored.
+    All data types are made here, so that each ignores the wrappers of secrets in a value, and is secret if one of its
+    parts is. ``arguments`` make its canonical text; ``facts`` are further fields of ``DataType``.
     """
     parts: tuple[DataType, ...] = facts.get("parts", ())
     secret = kind == "Sensitive" or any(part.sensitive for part in parts)
@@ -303,9 +308,10 @@ def _limit(term: TypeTerm, *, whole: bool) -> float | None:
 
 
 def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, least: int | None = None) -> Limits:
-    """Return the limits ``min, max`` of a data type, None for no limit. Raise ``DataTypeError``.
+    """Return the limits ``min, max`` of a data type, None for no limit. Raise ``DataTypeError`` for invalid ones.
 
-    ``whole``: they are whole numbers; ``least``: the smallest that is accepted, 0 for a size.
+    ``whole``: the limits must be whole numbers. ``least``: the smallest accepted limit, 0 for a size, which cannot be
+    negative.
     """
     _refuse_more(term, arguments, 2)
     limits = [_limit(argument, whole=whole) for argument in arguments]
@@ -358,7 +364,10 @@ def _boolean(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
 
 
 def _word(term: TypeTerm) -> str:
-    """Return a word of ``Enum``. Raise ``DataTypeError`` for a Boolean or data type without quotes."""
+    """Return a word of an ``Enum`` or a key of a ``Struct``, with or without quotes.
+
+    Raise ``DataTypeError`` for a Boolean or a data type without quotes, where the author may have meant those.
+    """
     if term.kind == "word" and term.value in {"true", "false"}:
         raise DataTypeError(f"{term.value} is a boolean; write '{term.value}' in quotes for the word", term.column)
     if term.kind == "type" and (term.arguments is not None or term.value in KINDS):

@@ -29,16 +29,17 @@ _NOTHING: Final = object()
 
 
 def coerce(datatype: DataType, text: str, words: str = "") -> Any:
-    """Return the value that ``text`` represents in ``datatype``; for ``Sensitive[T]`` the plain content.
+    """Return the value that ``text`` represents in ``datatype``; for ``Sensitive[T]`` the content without a wrapper.
 
-    Each alternative of the data type reads the text in turn; the text itself is the last choice. Raises ``ValueError``
-    with a sentence, without the text of a secret. ``words`` describe the values of a ``Pattern``.
+    Each alternative of the data type reads the text in turn: ``5`` is a number wherever a number is accepted, and the
+    text itself is the last choice. Raises ``ValueError`` with a sentence, without the text of a secret. ``words``
+    describe the values of a ``Pattern``.
     """
     is_text = datatype.accepts(text)
     for branch in datatype.leaves:
         for read in _READERS.get(branch.kind, ()):
             value = read(text)
-            # ``0644`` is a text where that is accepted too: as a number it would be printed otherwise.
+            # Where a text is accepted too, ``0644`` stays a text: the number would lose its zero.
             is_spelt_otherwise = is_text and type(value) in {int, float} and str(value) != text
             if value is not _NOTHING and branch.accepts(value) and not is_spelt_otherwise:
                 return value
@@ -48,9 +49,10 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
 
 
 def _refusal(datatype: DataType, text: str, words: str) -> str:
-    """Return the reason why a text is refused: of JSON for a list or mapping, the problem of its first wrong part.
+    """Return the reason that a text is refused, as the end of a sentence.
 
-    Otherwise it is the requirement of the data type, with advice on the spelling. ``words`` as for ``coerce``.
+    If the data type accepts lists or mappings and the text is JSON, the reason is the problem of the first wrong part;
+    otherwise the requirement of the data type, with advice on the spelling. ``words`` as for ``coerce``.
     """
     advice, requirement = _advice(datatype.leaves, text), messages.requirement(datatype, words)
     value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING

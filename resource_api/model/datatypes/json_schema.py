@@ -92,7 +92,10 @@ def _tuple(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _hash(datatype: DataType, dialect: Dialect) -> Schema:
-    """Return the schema of a Hash, with one for its keys if they can be strings: JSON has no other keys."""
+    """Return the schema of a Hash, with a schema of its keys only if these can be strings, since JSON has no others.
+
+    With a schema of integers for its keys, a Hash would only accept an empty object.
+    """
     key, item = datatype.parts
     mapping: Schema = {"type": "object", "additionalProperties": _schema(item, dialect)}
     if any(messages.is_meant_for(branch, str) for branch in key.branches):

@@ -100,7 +100,11 @@ def requirement(datatype: DataType, words: str = "") -> str:
 
 
 def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
-    """Return alternative data types in words: ``one of present, absent``; ``words`` describe a ``Pattern``."""
+    """Return the values of alternative data types in words, for a message: ``one of present, absent``.
+
+    The words of all Enums make one enumeration; null (``Undef``) is left out beside other alternatives. ``words``
+    describe a ``Pattern``.
+    """
     leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
     # Beside an Enum, a Boolean's words are enumerated with the Enum's.
     enumerated_kinds = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
@@ -200,7 +204,11 @@ def kind_of(value: object) -> str:
 
 
 def _advice(datatype: DataType, value: object, *, referred: bool) -> str:
-    """Return advice on a refused value, such as quotes for ``mode: 0644`` unless it is ``referred``; or ""."""
+    """Return advice on a refused value, with ``; `` before it, or "".
+
+    A mapping may be meant as a function call, a text as an asset, and a number such as ``mode: 0644`` as a text, which
+    needs quotes; a ``referred`` value, which comes from a reference, gets other advice, since it is in quotes already.
+    """
     if type(value) is dict and not _CALLS.isdisjoint(value):
         return "; call a function under values: and write ${values.NAME} here"
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
@@ -234,9 +242,9 @@ def _key_problems(datatype: DataType, value: Mapping[str, object]) -> Iterator[s
 def explain(datatype: DataType, value: object, words: str = "", written: object = None) -> list[Refusal]:
     """Return all problems of ``value``, sorted by path; empty if ``datatype`` accepts it.
 
-    ``words`` describe the values of a ``Pattern`` in it: ``an absolute path``. ``written`` is the value with its
-    references. Unknown parts are accepted. No message shows a value or key that is sensitive by its type or its
-    wrapper: a problem within it is reported for the whole.
+    ``words`` describe the values of a ``Pattern`` in it: ``an absolute path``. ``written`` is the value as declared,
+    with its references, about which the advice differs. Unknown parts are accepted. A secret value or key is not shown:
+    a problem within it is reported for the whole.
     """
     problems = dict.fromkeys(_Explanation(words, written).problems(datatype, value, ()))
     # As text, because a path has keys and indices, which cannot be compared.
@@ -261,7 +269,8 @@ class _Explanation(NamedTuple):
     def problems(self, datatype: DataType, value: object, path: tuple[str | int, ...]) -> Iterator[Refusal]:
         """Yield path and refusal of the innermost parts that a data type does not accept in the ``value`` at a path.
 
-        Where no alternative of the type, or more than one, is meant for a list or mapping, the whole is refused.
+        Parts are only explained if exactly one alternative of the data type is meant for lists, or for mappings: with
+        two it is not known which one the author means, and the whole value is refused.
         """
         try:
             if datatype.accepts_known(value):
@@ -307,7 +316,7 @@ def _size_problem(datatype: DataType, value: Collection[object]) -> str:
 
 def _json_problem(datatype: DataType, value: object, path: tuple[str | int, ...]) -> Refusal:
     """Return the problem of the first part of a value that JSON cannot represent; a secret is reported as a whole."""
-    # Also of a value that contains itself.
+    # The search ends also for a value that contains itself. The path includes the levels of the data type, up to DEPTH.
     if len(path) > 2 * predicates.DEPTH:
         return (), f"must not be nested deeper than {predicates.DEPTH} levels"
     members: Iterable[tuple[Any, object]] = ()

@@ -166,7 +166,7 @@ class _Reader:
         """Take a comma; raise ``DataTypeError`` without one, unless the closing mark comes next."""
         if not self.took(",") and self.token.text != closing:
             msg = f"expected ',' or '{closing}', got {_shown(self.token)}"
-            if self.token.kind == "name" and self.tokens[self.position - 1].kind == "regex":  # as in /a/i
+            if self.token.kind == "name" and self.tokens[self.position - 1].kind == "regex":  # Ruby's options: /a/i
                 msg = "nothing follows the '/' that ends a pattern; its start (?i) makes it ignore case"
             raise DataTypeError(msg, self.token.column)
 
@@ -270,7 +270,11 @@ def translate(source: str) -> re.Pattern[str]:
 
 
 def _pieces(source: str) -> Iterator[tuple[int, str]]:
-    """Yield offset and translation of each part of a regular expression in Ruby's dialect. Raise ``PatternError``."""
+    """Yield offset and translation of each part of a regular expression in Ruby's dialect.
+
+    With the offset, in ``source``, an error in the translation gets its position in the author's text. Raise
+    ``PatternError`` for a part that is not supported.
+    """
     for match in re.finditer(_PIECE, source, re.VERBOSE | re.DOTALL):
         if refusal := _refusal(match):
             raise PatternError(refusal, match.start())
@@ -281,7 +285,10 @@ def _pieces(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _class_pieces(source: str, start: int) -> Iterator[tuple[int, str]]:
-    """Yield offset and translation of each part of a character class that begins at ``start``."""
+    """Yield offset and translation of each part of a character class that begins at ``start``, as ``_pieces`` does.
+
+    Raise ``PatternError`` for a part that is not supported.
+    """
     previous = ""
     for match in re.finditer(_MEMBER, source, re.DOTALL):
         if refusal := _class_refusal(match):
@@ -291,7 +298,10 @@ def _class_pieces(source: str, start: int) -> Iterator[tuple[int, str]]:
 
 
 def _refusal(match: re.Match[str]) -> str:
-    """Return why a part of a regular expression is not supported, or "" if it is."""
+    """Return the reason that a part of a regular expression is not supported, or "" if it is.
+
+    Refused are parts that engines do not know, or read differently: ``(?x)``, or two quantifiers such as ``{2}+``.
+    """
     extension, repeated = match["extension"], match["repeated"]
     if match["open_set"]:
         return "a character class is not closed"
@@ -305,7 +315,11 @@ def _refusal(match: re.Match[str]) -> str:
 
 
 def _piece(match: re.Match[str]) -> str:
-    """Translate one part of a regular expression, outside of character classes, from Ruby's dialect."""
+    r"""Translate one part of a regular expression, outside of character classes, from Ruby's dialect.
+
+    ``\A`` becomes ``^``, and ``\d`` the class ``[0-9]``, because engines differ in the characters of ``\d``. Most parts
+    are the same in all dialects.
+    """
     escape = match["escape"]
     if match["end"] or (escape and escape in "zZ"):
         # As a group, so that a quantifier after it applies to all of it.
@@ -330,7 +344,10 @@ def _class_refusal(match: re.Match[str]) -> str:
 
 
 def _class_piece(match: re.Match[str], previous: str) -> str:
-    """Translate one part of a character class for all engines; ``previous``: the translation of the one before."""
+    r"""Translate one part of a character class, such as ``\d`` or ``[:alpha:]``, into a form that all engines know.
+
+    ``previous``: the translation of the part before it, on which the meaning of a hyphen depends.
+    """
     text, escape = match.group(), match["escape"]
     if match["start"]:
         return text.replace("]", r"\]")

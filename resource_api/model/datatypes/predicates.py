@@ -39,7 +39,10 @@ _SHORT_MONTHS: Final = (4, 6, 9, 11)
 
 
 def ignoring_wrappers(check: Check) -> Check:
-    """Return a predicate that ignores sensitive wrappers anywhere in the value."""
+    """Return a predicate that accepts a value as ``check`` does, with or without sensitive wrappers in it.
+
+    A secret has to fit the data type of its attribute like any other value.
+    """
 
     def accepts(value: object) -> bool:
         # Most values have no wrapper, and need no copy without it.
@@ -53,7 +56,7 @@ def unwrap(value: object, depth: int = 0) -> Any:
     if type(value) is Sensitive:
         return unwrap(value.reveal(), depth)
     if depth > _DEEPEST:
-        return NotImplemented
+        return NotImplemented  # of no accepted class
     if type(value) is list:
         return [unwrap(item, depth + 1) for item in value]
     if type(value) is dict:
@@ -229,7 +232,7 @@ def timespan(value: object) -> bool:
 
 
 def regexp(value: object) -> bool:
-    """Return whether ``value`` is the text of a regular expression."""
+    """Return whether ``value`` is the text of a regular expression: the check of the data type ``Regexp``."""
     try:
         return type(value) is str and parser.translate(value) is not None
     except parser.PatternError:

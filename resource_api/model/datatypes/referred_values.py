@@ -61,7 +61,10 @@ def with_texts(datatype: DataType, written: object, value: object) -> Any:
 
 
 def _convert(kinds: Kinds, written: object, value: Any) -> Any:
-    """Return ``with_texts`` of a value that must fit one of ``kinds``, at any depth."""
+    """Return ``with_texts`` of a value that must fit one of ``kinds``, the alternatives of its data type, at any depth.
+
+    A number or Boolean of a reference becomes text if an alternative accepts the text and none accepts the value.
+    """
     if type(value) is Sensitive:
         return Sensitive(_convert(kinds, unwrapped(written), value.reveal()))
     if type(value) is dict:
@@ -76,9 +79,9 @@ def _convert(kinds: Kinds, written: object, value: Any) -> Any:
 
 
 def _part(written: object, key: Any) -> Any:
-    """Return the part at a key of a value as written.
+    """Return the part at a key of a value as written, to see whether that part comes from a reference.
 
-    Of a reference to a collection, each part counts as a reference, too.
+    If the whole collection comes from a reference, so does each part: the result is ``_REFERRED``, any reference.
     """
     if type(written) is dict:
         # A key that holds the characters ``${`` is written with another dollar sign.
@@ -89,9 +92,9 @@ def _part(written: object, key: Any) -> Any:
 
 
 def part_kinds(kinds: Kinds, key: object) -> Kinds:
-    """Return the data types that the part at a key or an index of a collection must fit; empty if none is known.
+    """Return the data types that the part at a key or an index of a collection may have, to follow a path into it.
 
-    ``kinds``: the data types of the collection.
+    ``kinds``: the alternative data types of the collection. The result is empty if they allow any part.
     """
     if any(kind.kind not in _VALUES for kind in kinds):  # such as Any, which may have any part
         return ()
@@ -109,7 +112,10 @@ def _types_at(kind: DataType, key: object) -> Iterable[DataType]:
 
 
 def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:
-    """Return the first of a reference's ``keys`` that no value has, with the data types of the values, or None."""
+    """Return the first of a reference's ``keys`` that no value can have, with the data types there, or None.
+
+    So ``${Type[a].info.nmae}`` is an error before the value is known. ``kinds``: the data types of the attribute.
+    """
     for key in keys:
         if kinds and not any(_may_have(kind, key) for kind in kinds):
             return key, kinds
@@ -118,7 +124,10 @@ def missing_key(kinds: Kinds, keys: Iterable[str]) -> tuple[str, Kinds] | None:
 
 
 def _may_have(kind: DataType, key: str) -> bool:
-    """Return whether a value of a data type without alternatives can have a reference's key or index."""
+    """Return whether a value of the data type ``kind``, which has no alternatives, can have a reference's key or index.
+
+    A Struct has its declared keys, a Hash any, a list only integers; a data type that may have any value has all.
+    """
     if kind.kind == "Struct":
         return key in kind.members
     types = _VALUES.get(kind.kind)
@@ -163,10 +172,10 @@ def _collections_in_text(written: object, kinds_of: KindsOf, path: tuple[object,
 
 
 def kinds_as_written(written: object, kinds_of: KindsOf) -> Kinds:
-    """Return the data types that the value of a reference, or of a text with references, can have; else none.
+    """Return the data types that a value as ``written`` with references can have, before it is known; else none.
 
-    Of a text it is a String with the text around the references. ``Undef`` is left out: a value that may be missing is
-    never refused for that. ``kinds_of`` returns the data types at the end of a reference.
+    For one reference they are those of its target, from ``kinds_of``, without ``Undef``: a value is not refused because
+    it may be missing. For a text with references it is a String that contains the texts around them.
     """
     parsed = parse(written) if type(written) is str and "${" in written else written
     if not isinstance(parsed, Expression):
@@ -190,9 +199,10 @@ def _may_any_fit(referred: Kinds, expected: Kinds) -> bool:
 def _may_fit(referred: DataType, expected: DataType) -> bool:
     """Return whether some value of the data type ``referred`` fits ``expected``, itself or as text.
 
-    Both are without alternatives.
+    Both are without alternatives. The result is true in doubt, because a false one makes the reference an error. The
+    words of an Enum or a Boolean are tried one by one; of other data types only Python types and limits are compared.
     """
-    if referred.kind not in _VALUES or expected.kind not in _VALUES:
+    if referred.kind not in _VALUES or expected.kind not in _VALUES:  # such as Any
         return True
     if words := _words(referred):  # all values that it can have
         return any(expected.accepts(word) or expected.accepts(text_of(word)) for word in words)

@@ -55,15 +55,16 @@ def member_name(spelt: str) -> str:
 
 
 def link_stays_inside(name: str, target: str) -> bool:
-    """Return whether the symbolic link ``name`` with this target stays within its archive, for any other links in it.
+    """Return whether the symbolic link ``name`` with this target stays within its archive, whatever links it contains.
 
-    ``..`` is accepted only at the start of the target: after a name, which may be a link, it could lead anywhere.
+    Otherwise unpacking could write outside of the directory. ``..`` is accepted only at the start of the target: after
+    a name, which may be a link, it could lead anywhere.
     """
     if target == "" or target.startswith("/") or "\0" in target:
         return False
     parts = [part for part in target.split("/") if part not in {"", "."}]
     down = list(dropwhile(lambda part: part == "..", parts))
-    # As many steps up as the link is deep lead to the top at most.
+    # The link ``a/b/c`` has two directories above it: ``../../d`` leads to the top of the archive, not out of it.
     return len(parts) - len(down) <= name.count("/") and ".." not in down
 
 

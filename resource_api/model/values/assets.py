@@ -129,7 +129,8 @@ class ContentSpec(NamedTuple):
 def build_contents(value: object, read: Callable[[ContentSpec], Content]) -> Any:
     """Return ``value`` with each ``{asset: ...}`` and ``{archive: ...}`` in it replaced by ``read(spec)``.
 
-    An asset that contains a secret becomes a secret as a whole. Raises ``ValueError`` with a sentence for the user.
+    An asset with a secret in its description is a secret as a whole, because a content has no secret parts. Raises
+    ``ValueError`` with a sentence for the user.
     """
     if type(value) is Sensitive:
         return Sensitive(build_contents(value.reveal(), read))

@@ -90,15 +90,16 @@ class Document:
 
     @property
     def root(self) -> Node | None:
-        """The positions of all parts; None: they are not known."""
+        """The positions of all parts, computed at the first use, since most runs report no problem; None: unknown."""
         if self._root is None and self._index is not None:
             self._root = self._index()
         return self._root
 
     def heads(self) -> dict[str, dict[str, Position]]:
-        """Return the positions that are known without an index, to save with the data: section → key → position.
+        """Return section → key → position, as far as the reader has recorded them, to save them with the data.
 
-        Those of keys that the data does not have any more are left out.
+        They suffice for most messages, and computing others would parse the file again. Keys that the data does not
+        have any more are left out.
         """
         sections = self.data if type(self.data) is dict else {}
         return {
@@ -114,9 +115,9 @@ class Document:
         return {name: {key: self.position((name, key)) for key in keys} for name, keys in mappings.items()}
 
     def beneath(self, key: str) -> Document:
-        """Return a document with this one's data under ``key``, for a file that is only one section of a manifest.
+        """Return a document whose only section, ``key``, is this document's data: ``{a: 1}`` becomes ``{key: {a: 1}}``.
 
-        Positions stay the same.
+        So a file that contains one section alone is read like a manifest. Its positions stay the same.
         """
         start, index = (1, 1), self._index
         shifted = None if index is None else lambda: Node(start, {key: (start, index())})
@@ -259,7 +260,8 @@ def unknown_keys(
 ) -> Iterator[Violation]:
     """Yield a violation, with the nearest allowed key, for each key of ``mapping`` that is not ``allowed``.
 
-    ``path``: the keys to the mapping; ``context`` selects the words of other tools, such as ``scope``.
+    ``path``: the keys to the mapping. ``context``, such as ``section``, selects the table of other tools' words, which
+    have an equivalent here.
     """
     for key, value in mapping.items():
         if key not in allowed:

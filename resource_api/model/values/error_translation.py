@@ -17,10 +17,10 @@ def errors_as(
     *,
     names_file: bool = False,
 ) -> Iterator[None]:
-    """Raise ``error`` in place of an exception of the classes ``caught`` in the block, with the same message.
+    """Raise ``error``, an error for the user, in place of an exception of the classes ``caught`` in the block.
 
-    The message, or the system's reason, stands after ``begin``; ``names_file``: or after the file of the exception, if
-    it has one.
+    Its message is ``begin``, and then the exception's message, for an ``OSError`` the system's reason alone.
+    ``names_file``: begin with the file of the exception instead, if it has one.
     """
     try:
         yield

@@ -245,7 +245,10 @@ class StateNotEncrypted(UsageError):  # noqa: N818 - the name is a sentence
         super().__init__(self.with_options(f" --key {shell_word(key)}"))
 
     def with_options(self, options: str) -> str:
-        """Return the message with the command and its ``options``, which select the store and the key."""
+        """Return the message with the command to paste, and its ``options``, which select the store and the key.
+
+        The command line, which alone knows its options, calls this to show the user a complete command.
+        """
         command = f"resource-api state rekey{options} --project {self.project} --stack {self.stack}"
         return (
             f"the state of project {self.project}, stack {self.stack} is not encrypted, and a key is named;"
@@ -343,7 +346,10 @@ class StateDamaged(StateError):  # noqa: N818 - the name is a sentence
     RESTORES: ClassVar[str] = "restores the newest intact generation"
 
     def __init__(self, message: str, effect: str = RESTORES) -> None:
-        """Keep the damage, and the effect of the command that the text ends with, as the end of a sentence."""
+        """Keep the description of the damage (``message``), and the effect of the command that repairs it.
+
+        ``effect`` ends the sentence with the command, as in ``RESTORES``.
+        """
         super().__init__(message)
         self.message = message
         self.effect = effect

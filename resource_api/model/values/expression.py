@@ -90,7 +90,10 @@ class ChosenKey(str):
     path: ExpressionPath
 
     def __new__(cls, path: ExpressionPath, key: str = "") -> Self:
-        """Return a key that ``path`` chooses; ``key``: its text, or "" while it is not known."""
+        """Return the key ``[inputs.k]`` for the ``path`` ``inputs.k``; ``key``: its text, or "" while it is not known.
+
+        As a text it can stand among the other keys of a path, and is followed like them once it is known.
+        """
         choice = super().__new__(cls, key)
         choice.path = path
         return choice
@@ -132,7 +135,8 @@ class Expression(NamedTuple):
 def is_reference_at(written: object, path: Sequence[str | int]) -> bool:
     """Return whether the part at a path of a ``written`` value comes from one whole reference, which keeps its type.
 
-    The path may lead into the value of a reference: then that reference counts.
+    Advice on its value then differs, because quotes in the manifest would not make it a text. If the path leads into
+    the value of a reference, that reference counts.
     """
     for step in path:
         if isinstance(written, dict):
@@ -203,7 +207,10 @@ def _problem(text: str, start: int) -> str:
 
 
 def _remedy(inside: str, *, is_closed: bool) -> str:
-    """Return the end of a message about an invalid path ``inside`` of ``${``; ``is_closed``: whether its } follows."""
+    """Return the advice on an invalid path ``inside`` of ``${``, the first that applies: the surest come first.
+
+    ``is_closed``: whether a ``}`` follows before the next ``${``.
+    """
     if spelling := _other_spelling(inside):
         return f"write {spelling}, or {_LITERAL}"
     word = _WORD.match(inside)
@@ -246,7 +253,7 @@ def _key(match: Match[str]) -> str:
     """Return the key of a match of ``_KEY`` in brackets: ``[0]``, ``['a.b']``, or ``[inputs.k]``, a choice."""
     _, index, single, double, choice = match.groups()
     if choice is not None:
-        return ChosenKey(_path(f"{choice}}}", 0)[0])
+        return ChosenKey(_path(f"{choice}}}", 0)[0])  # ``_path`` parses ``inputs.k}``, up to the brace
     if index:
         return Index(index)
     # In quotes, a doubled quote stands for itself.
@@ -263,9 +270,10 @@ def _written_key(key: str) -> str:
 
 
 def literal_text(text: str, refusal: str) -> str:
-    """Return a text where references are not allowed, with ``$${`` replaced by ``${``.
+    """Return a text where references are not allowed, such as a default, with ``$${`` replaced by ``${``.
 
-    Raises ``ValueError`` for a text with a reference, valid or not; ``refusal`` begins the message.
+    Raises ``ValueError`` for a text with a reference, valid or not, which would otherwise be used unevaluated;
+    ``refusal`` begins the message.
     """
     if "${" not in text:
         return text
@@ -283,10 +291,14 @@ def _key_text(key: str) -> str:
 
 
 def literal_value(value: object, refusal: str) -> Any:
-    """Return ``value`` with every text and key in it as ``literal_text`` returns it. Raises ``ValueError``."""
+    """Return ``value``, in which references are not allowed, with every text and key as ``literal_text`` returns it.
+
+    Raises ``ValueError`` for a reference in it.
+    """
     if isinstance(value, (dict, list)) and not _MARKS.search(repr(value)):
-        # Without ``${`` or a wrapped secret there is nothing to replace.
-        return value  # nearly all are, and one search takes a tenth of the time
+        # Without ``${`` or a wrapped secret, as in nearly all values, nothing is replaced. One search is ten times as
+        # fast.
+        return value
     return map_leaves(value, lambda leaf: literal_text(leaf, refusal) if isinstance(leaf, str) else leaf, _key_text)
 
 
@@ -312,10 +324,10 @@ def are_literal(values: Sequence[Any]) -> bool:
 
 
 def find_paths(value: object) -> Iterator[ExpressionPath]:
-    """Yield every path in a value, at any depth. Raises ``ValueError`` for an invalid path, and for a path in a key.
+    """Yield every path in a value, at any depth, to find the values and resources on which the value depends.
 
-    Paths within a path, in the title of its resource or to choose a key, are yielded too: all must be known for a
-    value.
+    Paths within a path, in the title of its resource or to choose a key, are yielded too, since the value depends on
+    them. Raises ``ValueError`` for an invalid path, and for a path in a key.
     """
     if type(value) is str:
         value = parse(value) if "${" in value else None
@@ -343,7 +355,10 @@ def _inner_paths(path: ExpressionPath) -> Sequence[ExpressionPath]:
 
 
 def uses_scope(value: object, scope: str) -> bool:
-    """Return whether a value has a path of a scope, such as ``each``; False if a path in it is invalid."""
+    """Return whether a value has a path of a scope, such as ``each``, which is only known beside ``for_each``.
+
+    Return False if a path in it is invalid: that is reported when it is evaluated.
+    """
     with suppress(ValueError):
         return any(path.root == scope for path in find_paths(value))
     return False
@@ -387,9 +402,9 @@ def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> A
 def may_yield(written: object, resolve: Callable[[ExpressionPath], Any], present: Any) -> bool:
     """Return whether a value with references can become equal to the ``present`` one once all of them are known.
 
-    A difference that is certain can be planned before. It is found by the text around the references in ``written``:
-    ``v${x}`` never becomes ``w1``, and a value that is one reference can be any. ``resolve`` returns the value of a
-    reference, ``UNKNOWN`` if it is not known yet.
+    If it cannot, a plan shows a certain change instead of a possible one. Only the text around the references in
+    ``written`` decides: ``v${x}`` never becomes ``w1``, while a single reference can become any value. ``resolve``
+    returns the value of a reference, or ``UNKNOWN`` if it is not known yet.
     """
     written, present = unwrapped(written), unwrapped(present)
     if type(written) is dict and type(present) is dict:
@@ -505,7 +520,8 @@ def has_choices(path: ExpressionPath) -> bool:
 def with_choices(path: ExpressionPath, resolve: Callable[[ExpressionPath], Any]) -> tuple[ExpressionPath | None, bool]:
     """Return a path with its chosen keys filled in, ``a[inputs.k]`` → ``a.x``, and whether one of them is a secret.
 
-    The path is None if a key is not known yet. Raises ``ValueError`` for a value that cannot be a key.
+    With a secret key the value at the path is secret too, because it may reveal the key. The path is None if a key is
+    not known yet. Raises ``ValueError`` for a value that cannot be a key.
     """
     if not has_choices(path):
         return path, False

@@ -137,9 +137,11 @@ class _Search:
         self._reached: list[list[int]] = []
 
     def pairs(self) -> list[Pair]:
-        """Return the indexes (old, new) of equal lines, by the fewest edits that lead to the end of both texts.
+        """Return the indexes (old, new) of the equal lines that the fewest edits leave, as in Myers' algorithm.
 
-        After the most edits the search ends at the furthest point; the lines behind it count as different.
+        The diagonal of a point is its index in ``old`` minus its index in ``new``. For 0, 1, 2, ... edits the furthest
+        point on each diagonal is computed, until one is the end of both texts. After the most edits the search stops at
+        the furthest point, and the lines behind it count as different.
         """
         for edits in range(_MOST_EDITS):
             self._reached.append([self._furthest(edits, diagonal) for diagonal in range(-edits, edits + 1, 2)])
@@ -159,10 +161,10 @@ class _Search:
         return self._reached[edits][(diagonal + edits) // 2]
 
     def _start(self, edits: int, diagonal: int) -> tuple[int, int]:
-        """Return the index in ``old`` right after the last of ``edits``, and the diagonal that it came from.
+        """Return the index in ``old`` right after the last of ``edits`` edits, and the diagonal before that edit.
 
-        As in Myers' algorithm, the edit is a removal from the diagonal below or an addition from the one above,
-        whichever has got further.
+        A removal passes a line of ``old`` and comes from ``diagonal - 1``, an addition from ``diagonal + 1``. The one
+        that gets further is chosen, as in Myers' algorithm.
         """
         if not edits:
             return 0, 0
@@ -171,7 +173,10 @@ class _Search:
         return (from_above, diagonal + 1) if from_above >= from_left else (from_left, diagonal - 1)
 
     def _furthest(self, edits: int, diagonal: int) -> int:
-        """Return the index in ``old`` that ``edits`` edits reach on a diagonal, behind the equal lines that follow."""
+        """Return the furthest index in ``old`` that ``edits`` edits reach on a diagonal.
+
+        Equal lines that follow the last edit are passed without an edit.
+        """
         index, _ = self._start(edits, diagonal)
         old, new = self._old, self._new
         while index < len(old) and index - diagonal < len(new) and old[index] == new[index - diagonal]:
@@ -179,9 +184,10 @@ class _Search:
         return index
 
     def _back(self, edits: int, diagonal: int) -> list[Pair]:
-        """Return the indexes (old, new) of equal lines on the way of ``edits`` edits that ends on a diagonal.
+        """Return the indexes (old, new) of the equal lines on the path of ``edits`` edits that ends on a diagonal.
 
-        The way is followed back, edit by edit; before each edit, equal lines were passed on one diagonal.
+        The search has kept only the furthest points: the path is followed back from its end, edit by edit. The equal
+        lines are those between the point right after an edit and the furthest point on its diagonal.
         """
         pairs: list[Pair] = []
         while edits >= 0:

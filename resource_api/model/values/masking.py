@@ -128,8 +128,11 @@ class Mask:
         return "".join(pieces) + text[position:]
 
     def _is_plain_line(self, text: str) -> bool:
-        """Return whether a line's windows show at once that it contains no secret, as nearly every line's do."""
-        count = (len(text) - _WINDOW) // _STEP + 1
+        """Return whether a line certainly contains no secret, by one fast look at its windows; False if not certain.
+
+        Nearly all lines end here. A line of several blocks, with escapes or beyond ASCII takes the whole search.
+        """
+        count = (len(text) - _WINDOW) // _STEP + 1  # of the windows, at every eighth byte
         if self._pending or not 0 < count <= _BLOCK or _shifts_positions(text):
             return False
         pattern = self._pattern[1]
@@ -180,7 +183,7 @@ class Mask:
         """Return the indexes of the ``texts`` that contain a secret; all are plain ASCII, in ``joined`` by line."""
         spans = self._spans(joined, 0)
         ends = list(accumulate(len(text) + 1 for text in texts)) if spans else []
-        # A span that reaches from one text into the next is no secret, but hides others: both texts are searched again.
+        # Only the texts with a span are searched again, one by one: a span over the end of a text is no secret.
         indexes = {bisect(ends, start) for start, _ in spans} | {bisect(ends, end - 1) for _, end in spans}
         return {index for index in indexes if self._spans(texts[index], 0)}
 
@@ -205,10 +208,10 @@ class Mask:
         return hits
 
     def _spans_at(self, hits: Iterable[int], text: str, data: bytes) -> Iterator[Span]:
-        """Yield the places of whole forms and of runs around the windows at ``hits``; ``data`` is the text in UTF-8.
+        """Yield the spans of whole forms, and of runs, around the windows at ``hits``; ``data`` is the text in UTF-8.
 
-        A window proves nothing, as it is a part only: at each hit the whole forms are compared, and every run that may
-        include the window.
+        A window of five bytes alone may be no part of a secret: at each hit the forms with this window are compared as
+        a whole, and so is every part of the text that includes the window and is as long as a run.
         """
         is_ascii = len(text) == len(data)  # then a position in ``data`` is one in ``text``
         for position in hits:
@@ -244,7 +247,7 @@ class Mask:
         pending = list(self._pending)
         for text, declared in pending:
             self._index(text, declared=declared)
-        # Again if another thread has added short forms meanwhile.
+        # The pattern is made of all short forms. If another thread has added some meanwhile, it is made again.
         while (count := len(self._short) + len(self._words)) != self._pattern[0]:
             self._pattern = count, _pattern(list(self._short), list(self._words))
         for secret in pending:
@@ -253,14 +256,15 @@ class Mask:
     def _index(self, text: str, *, declared: bool) -> None:
         """Put the windows of each form of a secret into the index; forms too short for a window go into the pattern.
 
-        ``declared``: it is an input, and found as a whole word even if it is short.
+        ``declared``: the secret is an input, which is masked as a whole word even if it is too short to be masked
+        within other words.
         """
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
         encodings = encoded(text)
         runs = _forms_with_runs(text, encodings, declared=declared) if self._with_runs else set[str]()
         self._index_runs(runs)
-        # A form whose runs are masked is masked by them.
+        # A form in ``runs`` needs no entry of its own: all its parts are masked.
         for form in (written(text) | encodings) - runs:
             data = form.encode("utf-8", "surrogatepass")
             if len(data) >= _SHORTEST_WINDOWED:
@@ -269,9 +273,10 @@ class Mask:
                 self._short.add(form)
 
     def _index_form(self, data: bytes) -> None:
-        """Add a form's first windows, one for each remainder by ``_STEP``.
+        """Add a form's windows at its first ``_STEP`` bytes.
 
-        Texts are searched only at multiples of ``_STEP``: wherever the form begins, one of these windows is there.
+        Texts are searched only at multiples of ``_STEP``, for speed. Wherever the form begins in a text, one of its
+        first ``_STEP`` bytes is at such a position, and so is the window there.
         """
         for offset in range(_STEP):
             window = data[offset : offset + _WINDOW]
@@ -281,7 +286,10 @@ class Mask:
                 forms.append((data, offset))
 
     def _index_runs(self, texts: Collection[str]) -> None:
-        """Add all windows of texts of which any run of characters is masked, such as a part of a long key."""
+        """Add all windows of texts of which any run of characters is masked, such as a part of a long key.
+
+        A run may begin anywhere in the text, so that the first windows alone would not find it.
+        """
         # Together, because that is faster; windows across a line end only cost a look at the texts with them.
         data = "\n".join(texts).encode("utf-8", "surrogatepass")
         for start in range(min(_STEP, len(data) - _WINDOW + 1)):
@@ -363,7 +371,10 @@ def _merged(spans: Iterable[Span]) -> Iterable[Span]:
 
 
 def _pattern(short: list[str], words: list[str]) -> re.Pattern[str]:
-    """Return a pattern of forms too short for the index, the longest first, and of words that stand alone."""
+    """Return a pattern of forms too short for the index, and of words that are masked only where they stand alone.
+
+    Among forms with the same two first characters the longest come first, so that a match masks all of a secret.
+    """
     alternatives = [_any_of(sorted(short, key=lambda form: (form[:2], -len(form))))] if short else []
     if words:
         alternatives.append(f"(?<![0-9A-Za-z])(?:{'|'.join(map(re.escape, sorted(words)))})(?![0-9A-Za-z])")
@@ -452,7 +463,8 @@ def _base64(data: bytes, before: int) -> set[str]:
     precedes it, the whole text is a form too, with the last character of a text that ends there.
     """
     whole = b2a_base64(b"\0" * before + data, newline=False).decode().rstrip("=")
-    # A character has six bits: those with bits of the bytes before, or of bytes behind, are left out.
+    # A character has six bits: those with bits of the bytes before, or of bytes behind, are left out. With one byte
+    # before, the first two characters contain bits of it: (8 * 1 + 5) // 6 = 2.
     return {whole[(8 * before + 5) // 6 : 8 * (before + len(data)) // 6], *([] if before else [whole])}
 
 

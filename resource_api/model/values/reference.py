@@ -211,7 +211,10 @@ class URN(NamedTuple):
 
 
 def check_stack(text: str, project: str, stack: str) -> None:
-    """Raise ``ValueError`` for a URN of another project or stack; a name that is no URN belongs to any."""
+    """Raise ``ValueError`` for a URN of another project or stack, in which no resource of this stack would match.
+
+    A name that is no URN belongs to any stack.
+    """
     if text.startswith("urn:") and ((urn := parse_urn(text)).project, urn.stack) != (project, stack):
         msg = f"{text} is of project {urn.project}, stack {urn.stack}; this is about project {project}, stack {stack}"
         raise ValueError(msg)
@@ -234,7 +237,10 @@ def make_urn(stack: str, project: str, parent: str, reference: Reference) -> URN
 
 
 def parse_urn(text: str) -> URN:
-    """Parse a URN, which has a title for each type. Raises ``ValueError``."""
+    """Parse a URN, ``urn:resource:STACK::PROJECT::site$file::a::b``, which has a title for each type.
+
+    Raises ``ValueError`` for any other text.
+    """
     scheme, _, rest = text.partition("urn:resource:")
     # Missing parts are empty, and refused below.
     stack, project, qualified, title = [*rest.split("::", 3), "", "", ""][:4]

@@ -36,14 +36,20 @@ else:
 
         @classmethod
         def _make(cls, values: Iterable[Any]) -> Self:
-            """Return a tuple of one value for each field. Raise ``TypeError`` for another number of them."""
+            """Return a tuple of one value for each field, as ``collections.namedtuple`` does.
+
+            Raise ``TypeError`` for another number of values.
+            """
             record = tuple.__new__(cls, values)
             if len(record) != len(cls._fields):
                 raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(record)}")
             return record
 
         def _replace(self, /, **values: Any) -> Self:
-            """Return a copy with other ``values`` of some fields. Raise ``ValueError`` for an unknown field."""
+            """Return a copy with other ``values`` of some fields, as ``collections.namedtuple`` does.
+
+            Raise ``ValueError`` for an unknown field.
+            """
             record = self._make(map(values.pop, self._fields, self))
             if values:
                 raise ValueError(f"Got unexpected field names: {list(values)!r}")
@@ -94,7 +100,11 @@ else:
         """Turns the annotations of a class statement into the fields of a record."""
 
         def __new__(cls, name: str, _bases: tuple[type, ...], body: dict[str, Any]) -> type:
-            """Return a subclass of ``_Record`` with a constructor and a getter for each field, a usual class."""
+            """Return a subclass of ``_Record`` with a constructor and a getter for each field.
+
+            The class is made directly, with the shared code of a constructor, because ``typing.NamedTuple`` would take
+            several times as long at each start. Its own metaclass is ``type``, as of a usual class.
+            """
             fields = tuple(body.get("__annotations__", ()))
             defaults = {field: body[field] for field in fields if field in body}
             names = {"co_varnames": ("_cls", *fields), "co_name": "__new__", "co_qualname": f"{name}.__new__"}

@@ -61,7 +61,7 @@ def _translate(word: str, words: Collection[str], context: str, type_name: str) 
     terms = foreign_terms()
     for table in (terms.get(f"{context} {type_name}", {}), terms.get(context, {})):
         lower = word.lower()
-        # The entry ``name-`` is for every word that begins so; without a dash the prefix is empty, and no entry.
+        # The entry ``name-`` is for every word that begins with it. Without a dash the prefix is "", and no entry.
         prefix = lower[: lower.find("-") + 1]
         equivalent, sentence = table.get(word) or table.get(lower) or table.get(prefix) or ("", "")
         if sentence and not equivalent:
@@ -74,8 +74,9 @@ def _translate(word: str, words: Collection[str], context: str, type_name: str) 
 def closest(word: str, words: Collection[str]) -> str:
     """Return the known word that is most like ``word``, or else the only one that begins with it, or "".
 
-    Words are compared without case and kinds of dashes; of very many, only those with the most common beginning and
-    end, as the comparison is slow.
+    Case and kinds of dashes do not count. The comparison is slow: of very many words, only those that have most
+    characters at their beginning and end in common with ``word`` are compared. References must also be alike in their
+    titles, since those of one type are always alike.
     """
     spelt = {_plain(candidate): candidate for candidate in words}
     plain = _plain(word)

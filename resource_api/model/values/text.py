@@ -44,7 +44,10 @@ def filled_lines(text: str) -> list[str]:
 
 
 def common_start(one: Sequence[str], two: Sequence[str]) -> int:
-    """Return the number of characters of two texts, or of lines of two lists, that are equal at their beginnings."""
+    """Return the number of characters of two texts, or of lines of two lists, that are equal at their beginnings.
+
+    A diff leaves these out, and a shortened line begins shortly before their end, so that it shows the difference.
+    """
     for number, (first, second) in enumerate(zip(one, two, strict=False)):
         if first != second:
             return number

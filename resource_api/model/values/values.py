@@ -109,9 +109,10 @@ def is_unknown(value: object) -> bool:
 
 
 def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
-    """Return whether ``accepts`` holds for a leaf of a value, such as a secret; scalars are skipped.
+    """Return whether ``accepts`` holds for any leaf of a value; scalars in collections, most leaves, are not tested.
 
-    This is several times as fast as a loop over ``leaves``.
+    The callers look for secrets and unknown values, which are no scalars. This is several times as fast as a loop over
+    ``leaves``.
     """
     if isinstance(value, (dict, MappingProxyType)):
         items = value.values()
@@ -126,10 +127,10 @@ def _has_leaf(value: Any, accepts: Callable[[Any], bool]) -> bool:
 
 
 def may_be(is_: object, should: object, *, partial: bool = False) -> bool:
-    """Return whether two values are equal, or may turn out so once their unknown parts are known.
+    """Return whether two values are equal, or may turn out equal once their unknown parts are known.
 
-    A difference beside an unknown part is then certain already. ``partial``: mappings in ``is_`` may have members that
-    ``should`` does not have, as the plan of a provider may add some.
+    False means that they certainly differ, by a part that is known already. ``partial``: mappings in ``is_`` may have
+    members that ``should`` does not have, as the plan of a provider may add some.
     """
     is_, should = unwrapped(is_), unwrapped(should)
     if is_ is UNKNOWN or should is UNKNOWN:
@@ -189,7 +190,7 @@ def unwrapped(value: object) -> Any:
 
 
 def reveal(value: object) -> Any:
-    """Return ``value`` without any sensitive wrapper, at any depth."""
+    """Return ``value`` without any sensitive wrapper, at any depth, to compare it or to pass it to a program."""
     if isinstance(value, Sensitive):
         return reveal(value.reveal())
     if isinstance(value, dict):
@@ -307,7 +308,11 @@ def attribute_of(text: str) -> str:
 
 
 def parse_place(text: str) -> tuple[str, KeyPath]:
-    """Return attribute and key path of ``settings.tls.key``. Raises ``ValueError`` with a sentence for the user."""
+    """Return attribute and key path of a part of an attribute: ``settings`` and the keys of ``settings.tls.key``.
+
+    So a manifest (``ignore_changes``) and a provider's plan name parts. Raises ``ValueError`` with a sentence for the
+    user.
+    """
     head = _ATTRIBUTE.match(text)
     path, end = _key_path(text, head.end()) if head else ((), 0)
     if head is None or end < len(text):
@@ -339,8 +344,8 @@ def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
 def with_present(should: object, is_: object, path: KeyPath) -> Any:
     """Return ``should`` with the present value at a path, which is ignored (``ignore_changes: [rules[0].port]``).
 
-    Then no change of that part is planned. A key that ``is_`` does not have is left out; a path that does not fit a
-    value leaves it as declared. None in the path is ``*``, each member.
+    A comparison with ``is_`` then finds no difference in that part. If ``is_`` lacks the last key of the path, the key
+    is removed; if the path does not fit a value, the value stays as declared. None in the path is ``*``, each member.
     """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         should, is_ = unwrapped(should), unwrapped(is_)
