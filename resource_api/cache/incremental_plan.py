@@ -272,7 +272,7 @@ class Conclusion(NamedTuple):
     references: Mapping[int, Sequence[int]]
 
     def to_json(self) -> dict[str, object]:
-        """Return the conclusion for JSON, whose mappings have no numbers as keys."""
+        """Return the conclusion as JSON data for the cache; the graphs become lists, as JSON has no numbers as keys."""
         return {
             **self._asdict(),
             "dependents": list(self.dependents.items()),
@@ -281,7 +281,10 @@ class Conclusion(NamedTuple):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Conclusion:
-        """Return the conclusion that was written as JSON. Raises an error for anything else."""
+        """Return the conclusion from JSON data of the cache.
+
+        Raises an error of any class for damaged data, after which the run makes a whole plan.
+        """
         # JSON has lists where names of several parts were tuples; the indexes and digests are as they were.
         rows = [
             InstanceRows(instance, list(map(hashable_name, names)), indexes, digests)
@@ -693,9 +696,10 @@ def saved_documents(files: Sequence[Any]) -> list[Document]:
 
 
 def _saved_document(file: str, data: object, heads: Mapping[str, Mapping[str, object]]) -> Document:
-    """Return a saved file as a document; ``heads``: the saved positions, section → key → position.
+    """Return a file's saved data as a document, so that the file need not be parsed again.
 
-    Any other position, which only a message needs, is found by parsing the file then.
+    ``heads``: the saved positions, section → key → position. Any other position is only needed for a message, and the
+    file is parsed then.
     """
     raw, _ = reading.read_file(file)
 

@@ -49,7 +49,7 @@ class ServiceUnreachable(Exception):  # noqa: N818 - internal, never shown as an
     """No whole answer to a request; ``sent``: the service may have got the request."""
 
     def __init__(self, cause: Exception, *, sent: bool) -> None:
-        """Keep the reason of a failed exchange in words."""
+        """Keep the reason in words; and ``sent``, by which the client decides whether it may repeat the request."""
         text = describe_error(cause, "") if isinstance(cause, OSError) else str(cause)
         super().__init__(text or type(cause).__name__)
         self.sent = sent
@@ -374,11 +374,12 @@ class Client:
         timeout: float = 30.0,
         retries: int = 3,
     ) -> None:
-        """Send nothing yet. ``token`` is sent as ``Authorization: Bearer``, as secret as a header in ``Sensitive``.
+        """Prepare requests; nothing is sent yet. ``token`` is sent as the secret header ``Authorization: Bearer``.
 
-        ``timeout`` is in seconds for a request, ``retries`` how often it is repeated, ``ca_file`` the authorities that
-        may sign the service's certificate. Raise ``ResourceError`` for another URL than http or https, one with a
-        user or a query, and for a header that cannot be sent.
+        Values of ``headers`` are secret if they are wrapped in ``Sensitive``. ``timeout`` is in seconds for a request,
+        ``retries`` the number of its repetitions, ``ca_file`` the authorities that may sign the service's certificate.
+        Raise ``ResourceError`` for a URL with a user, a query or another scheme than http and https, and for a header
+        that cannot be sent.
         """
         if not _is_service(url):
             raise ResourceError("the address of a service is a URL of http or https without user, password and query")
@@ -518,10 +519,11 @@ class Client:
         raise ResourceError(f"the list at {path} has more than {_MAX_PAGES} pages")
 
     def finish(self, response: Response, job: Job | None = None) -> Response:
-        """Wait for the job that an answer has started, if it has, and return the last answer about it.
+        """Wait until the job that a request has started is over, and return the last answer about it.
 
-        ``job``: the place of the job's URL in answers and its statuses; None: a header, as for most services. Raise
-        ``RequestError`` with the service's answer if the job fails, and if it takes too long.
+        ``response`` is the answer to that request, and is returned if there is no job. ``job`` describes the service's
+        jobs; None: their URL is in a header and their statuses are the usual words. Raise ``RequestError`` with the
+        service's answer if the job fails, and if it takes too long.
         """
         job = job or Job()
         location = job.place(response)
@@ -589,7 +591,7 @@ class Client:
         return response, arrived
 
     def _error(self, response: Response) -> RequestError:
-        """Return the error of a request with its status, 0 without an answer, and the service's message, masked."""
+        """Return the error of a request, with the status of its answer (0: none) and the service's message, masked."""
         message = " ".join(self._mask(response.words).split())[:_LONGEST_MESSAGE]
         if response.status:
             message = f"{response.status} {message}".strip()

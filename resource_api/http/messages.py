@@ -40,9 +40,9 @@ class Response(NamedTuple):
 
     @property
     def body(self) -> object:
-        """The JSON in it, None if it is empty. Raise ``ResourceError`` for other text, without quoting it.
+        """The data of the answer's JSON, None if the answer is empty. Raise ``ResourceError`` for any other text.
 
-        A byte order mark is ignored (RFC 8259).
+        The error does not quote the text, which may hold a secret. A byte order mark is ignored (RFC 8259).
         """
         text = self.text.removeprefix("\ufeff")
         if not text.strip():
@@ -54,7 +54,9 @@ class Response(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Its text for people, for error messages: the messages in its JSON, the title of a page, or the text as it is.
+        """The readable text of the answer, for the message of an error that users see.
+
+        It is made of the messages in its JSON, of the title of an HTML page, or else of the text without tags.
 
         >>> Response(422, text='{"message": "not valid", "errors": [{"field": "name", "code": "taken"}]}').words
         'not valid: field: name, code: taken'
@@ -137,7 +139,7 @@ def _refuse(name: str) -> object:
 def field_at(value: object, path: str) -> object:
     """Return the field at ``path``, names with dots between them as in ``meta.next``, or None.
 
-    An empty path is the value itself; a name that contains dots comes first.
+    An empty path is the value itself. If a key equals the whole path, as in ``{"meta.next": 1}``, it is the field.
     """
     if not path:
         return value

@@ -98,8 +98,8 @@ def input_values(
 def _unknown_inputs(manifest: Manifest, arguments: Mapping[str, object]) -> Iterator[Problem]:
     """Yield a problem for each argument without a declared input, as of a misspelt name.
 
-    Names from the environment are no problem, since stacks share it. Where an included file is left out, no name is
-    one: the file may declare it.
+    Names from the environment are no problem, since several manifests share it. If some included file is not read, no
+    name is a problem, because that file may declare it.
     """
     if manifest.with_includes is not None or manifest.skipped_includes:
         return

@@ -87,7 +87,10 @@ def _refuse_constant(_: str) -> Any:
 
 
 def _is_deep(data: Any) -> bool:
-    """Return whether data is nested beyond the limit, which is low: the levels are walked one after the other."""
+    """Return whether data is nested beyond the limit of depth, which Python's parser does not have.
+
+    The collections are visited level by level, at most as many levels as the limit, and so without recursion.
+    """
     level = [data] if type(data) in (dict, list) else []  # the collections of one depth
     for _ in range(document.MAX_DEPTH):
         inner = []

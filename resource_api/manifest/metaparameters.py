@@ -39,7 +39,7 @@ def violations(name: str, value: object) -> Iterator[Violation]:
 
 
 def purge_violations(path: Path, item: object) -> Iterator[Violation]:
-    """Yield the violations of an entry of ``purge`` (contract §10.7), as far as its type is not needed."""
+    """Yield the violations of an entry of ``purge`` (contract §10.7) that show before its type is loaded."""
     if type(item) is not dict:
         yield Violation(path, "an item of purge must be a mapping", "as in {type: Cron, at_most: 10}")
         return

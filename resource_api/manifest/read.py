@@ -166,7 +166,7 @@ def from_documents(documents: Sequence[Document], path: str = "") -> Manifest:
 
 
 def _load(path: str, python: Reader | None = None, open_code: Callable[[str], int] | None = None) -> _Loader:
-    """Read ``path`` and the files that it includes without conditions; return the loader, for the other files.
+    """Read ``path`` and the files that it includes without conditions; the returned loader can read the others later.
 
     Raise ``UsageError`` with advice for a suffix without a reader, mostly a directory or a misspelt name.
     """

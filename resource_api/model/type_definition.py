@@ -506,7 +506,7 @@ def _function_problems(name: object, function: object) -> list[str]:
 
 
 def _origin_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problems of ``brought_by``, by which an existing resource is ours if a resource of ours has brought it.
+    """Return the problems of ``brought_by``, by which an existing resource counts as ours if ours has brought it.
 
     It maps a type to a read_only attribute of this type, such as ``package`` to the attribute with the package's name.
     """

@@ -108,7 +108,7 @@ class DataType(NamedTuple):
     def _accepts_shape(self, value: Any) -> bool:
         """Return whether the size and the keys of a value fit this data type, which must be one of lists or mappings.
 
-        The parts are checked apart, because some may be unknown.
+        The caller checks the parts one by one, because some are unknown and cannot be refused.
         """
         if type(value) is list:
             return self.kind in {"Array", "Tuple"} and self.has_size(value)

@@ -126,9 +126,10 @@ def any_of(phrases: Sequence[str]) -> str:
 
 
 def _phrase(datatype: DataType, words: str) -> str:
-    """Return the words for the values of a data type without alternatives, ``an integer``; Enum has its own.
+    """Return the words for the values of one alternative, such as ``an integer``, for ``alternatives``.
 
-    ``words`` replace the regular expression of a Pattern, which users do not read easily.
+    An Enum is none of them, since its words are enumerated. ``words`` replace the regular expression of a Pattern,
+    which users do not read easily.
     """
     kind = datatype.kind
     if kind == "Pattern":

@@ -53,7 +53,8 @@ _VALUES: Final[dict[str, frozenset[type]]] = {
 def with_texts(datatype: DataType, written: object, value: object) -> Any:
     """Return a value in which each number or Boolean that comes from a reference is text where only text fits.
 
-    ``written``: the same value as declared, which shows the references: a literal number stays wrong.
+    The author cannot put the value of a reference in quotes. A number that the manifest itself contains is not
+    converted, and stays an error. ``written``: the same value as declared, which shows the references.
     """
     if type(value) not in _CONVERTED or datatype.accepts(value):
         return value

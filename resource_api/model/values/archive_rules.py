@@ -41,10 +41,10 @@ class Limits(NamedTuple):
 
 
 def member_name(spelt: str) -> str:
-    """Return an archive member's path in normal form, "" for the top. Raise ``ValueError`` where it leads out.
+    """Return an archive member's path in normal form, ``a/b`` for ``./a//b``, or "" for the top of the archive.
 
-    ``spelt``: as the archive has it, which may come from anywhere, and must not write outside of the directory into
-    which it is unpacked.
+    Raise ``ValueError`` for a path that leads out of the archive: an archive may come from anywhere, and must not write
+    outside of the directory into which it is unpacked. ``spelt``: the path in the archive.
     """
     parts = [part for part in spelt.split("/") if part not in {"", "."}]
     if spelt.startswith("/") or ".." in parts or "\0" in spelt:
@@ -69,11 +69,11 @@ def link_stays_inside(name: str, target: str) -> bool:
 
 
 def checked_members(members: Iterable[Member], limits: Limits) -> Iterator[Member]:
-    """Yield members of which names and links stay inside the archive and parents are directories, within ``limits``.
+    """Yield the members of an archive, each after the check that it can be unpacked safely, within ``limits``.
 
-    Raise ``ResourceError`` for any other, and for a name that occurs twice. A directory that is only implied by a name
-    is yielded before its content; if the archive describes it later, it is yielded again, with its own mode. Members
-    are checked one by one, because a large archive is never read as a whole.
+    Raise ``ResourceError`` for a link that leads out, a parent that is no directory, and a name that occurs twice. A
+    directory that is only implied by a name is yielded before its content; if the archive describes it later, it is
+    yielded again, with its own mode. Members are checked one by one: a large archive is never read as a whole.
     """
     kinds: dict[str, str] = {}  # name → kind, of the members so far
     counter = _Counter(limits.size)

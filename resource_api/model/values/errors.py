@@ -129,9 +129,9 @@ _PARTS: Final = 3
 
 
 def text_of(error: BaseException) -> str:
-    """Return an exception's own text, of an exception group also the reasons of its first parts.
+    """Return an exception's own text; for an exception group also the reasons of its first exceptions.
 
-    Whatever the ``__str__`` of a foreign exception raises is raised.
+    Raise any exception that the ``__str__`` of a foreign class raises.
     """
     if not isinstance(error, BaseExceptionGroup):
         return str(error)
@@ -326,7 +326,10 @@ class CommandError(ResourceError):
     """A program could not be run, failed, or was stopped."""
 
     def __init__(self, message: str, argv: Sequence[str] = (), exit_code: int | None = None, stderr: str = "") -> None:
-        """Keep the command line, the exit code (negative: the signal that ended it) and the end of stderr."""
+        """Keep the command line, the exit code (negative: the signal that ended it) and the end of stderr.
+
+        The program's exit code is ``status``: ``exit_code`` is that of ``resource-api`` after this error.
+        """
         super().__init__(message)
         self.argv = tuple(argv)
         self.status = exit_code

@@ -178,7 +178,10 @@ def parse(text: str) -> str | Expression:
 
 
 def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
-    """Parse one path that starts behind ``${``; return it and its end."""
+    """Parse one path that starts behind ``${``; return it and the position behind its closing brace.
+
+    A path begins with a scope, with ``stacks``, or with a resource, ``Type[title].attribute``.
+    """
     if scope := _SCOPE.match(text, start):
         return ExpressionPath(scope[1], _keys(scope[2])), scope.end()
     if stack := _STACK.match(text, start):
@@ -478,7 +481,10 @@ def kind_of(value: object) -> str:
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """Return the keys of a user's path to a part of a value, such as ``a.b[0]['c.d']``. Raises ``ValueError``."""
+    """Return the keys of a path within a value, such as ``a.b[0]['c.d']``, that a user passes to a function.
+
+    Raises ``ValueError`` for any other text.
+    """
     written = text if text.startswith("[") else f".{text}"
     if not _STEPS.match(written):
         raise ValueError(f"'{text}' is no path; write keys and indices as a.b[0]['c.d']")

@@ -155,8 +155,8 @@ def parse_alias(text: str, parent: str, type_name: str) -> Reference:
 def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
     """Split a full name, ``Site[a]/File[b]``, into its component and the resource's own name, of type ``type_name``.
 
-    The type is needed to find the boundary, because a title may contain ``]/``, too. A name without a component is
-    returned whole, with an empty one.
+    The type is needed to find the boundary, because a title may contain ``]/``, too. For a resource outside of all
+    components the result is "" and the name itself.
     """
     text = str(name)
     boundary = next((match for match in _STEP.finditer(text) if match[1].lower() == type_name), None)

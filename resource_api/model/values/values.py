@@ -266,7 +266,10 @@ def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
 def column_groups(
     resources: Sequence[Mapping[str, object]],
 ) -> Iterator[tuple[Sequence[int], Mapping[str, Sequence[Any]]]]:
-    """Yield the indices of resources with the same attributes, and attribute → their values, to check each at once."""
+    """Yield the indices of resources with the same attributes, and attribute → their values.
+
+    Thousands of resources are checked faster by attribute, all values at once, than one by one.
+    """
     by_attributes: dict[tuple[str, ...], list[int]] = {}
     for index, names in enumerate(map(tuple, resources)):
         group = by_attributes.get(names)
