@@ -466,7 +466,7 @@ class ManifestApi:
     def output(self, name: str, value: object, *, sensitive: bool = False) -> None:
         """Declare an output of the stack, a value for users and other stacks.
 
-        ``sensitive``: treat it as a secret even if its value is none. Raises ``TypeError`` for a name that is no text.
+        ``sensitive``: it is a secret, even if its value contains none. Raises ``TypeError`` for a name that is no text.
         """
         if not isinstance(name, str):
             raise TypeError(f"the name of an output must be text, not {name!r:.80}")

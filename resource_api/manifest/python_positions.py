@@ -175,7 +175,10 @@ class _Source:
         return Node(self._at(written), children)
 
     def _assignments(self) -> Iterator[tuple[ast.Name, ast.expr | None]]:
-        """Yield target and value of each assignment to one of ``CONSTANTS``, such as ``INPUTS``, in the module."""
+        """Yield target and value of each assignment of the module to one of ``CONSTANTS``, such as ``INPUTS``.
+
+        From these nodes come the positions of constants, and their values where the file is not executed.
+        """
         ast = self._ast
         for statement in self._tree.body:
             if isinstance(statement, (ast.Assign, ast.AnnAssign)):

@@ -128,8 +128,8 @@ def _construct(failure: Failure) -> Advice | None:
 def _second_colon(failure: Failure) -> Advice | None:
     """Explain a colon where no key can stand, or return None.
 
-    Behind the key of its line, as in ``title: a: b``, the colon belongs to a value that needs quotes. In a line of its
-    own, the mistake is in the line before: it lacks its colon, or this line is indented too deep.
+    Behind the key of its line, as in ``title: a: b``, the colon belongs to a value that needs quotes. If it is the
+    colon of the key itself, the line before lacks its own colon, or this line is indented too deep.
     """
     line, (number, column) = failure.line(failure.position[0]), failure.position
     key = _KEY.match(line)

@@ -122,7 +122,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return len(self.offered)
 
     def part(self, names: Iterable[Name]) -> Changes:
-        """Return the changes of some names, for one of a type's implementations, which each get a part of the names.
+        """Return the changes of some names, for one of a type's implementations: each gets the names assigned to it.
 
         All parts share ``begun``, in which the runtime looks up the names that a failed call may have changed.
         """
@@ -289,7 +289,7 @@ def state_differences(
 
 
 def change_status(is_: Mapping[str, object] | None, should: Mapping[str, object]) -> str:
-    """Return the word for a finished change: created, updated or deleted."""
+    """Return the word for a finished change, created, updated or deleted, for its log line and its status."""
     if not exists(should):
         return "deleted"
     return "updated" if exists(is_) else "created"

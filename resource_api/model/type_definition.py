@@ -326,7 +326,10 @@ class TypeDefinition(AttributeSet):
         return self.sensitive | self.write_only
 
     def name_of(self, resource: Mapping[str, object]) -> Name:
-        """Return the identity of a resource: its namevar's value, or a tuple of all (``KeyError`` if unset)."""
+        """Return the name by which a resource's row and record are looked up: the value of its namevar.
+
+        With two or more namevars it is the tuple of their values. Raise ``KeyError`` for an unset namevar.
+        """
         if len(self.namevars) == 1:
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
@@ -506,7 +509,7 @@ def _function_problems(name: object, function: object) -> list[str]:
 
 
 def _origin_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problems of ``brought_by``, by which an existing resource counts as ours if ours has brought it.
+    """Return the problems of ``brought_by``: an existing resource is ours if one of ours, such as a package, brought it.
 
     It maps a type to a read_only attribute of this type, such as ``package`` to the attribute with the package's name.
     """

@@ -66,7 +66,7 @@ def _refusal(datatype: DataType, text: str, words: str) -> str:
 
 
 def _integer(text: str) -> Any:
-    """Return a decimal or hexadecimal integer of at most 64 bits, or ``_NOTHING``."""
+    """Return a decimal or hexadecimal integer of at most 64 bits, or ``_NOTHING``: then another reader is tried."""
     if _INTEGER.match(text):
         value = int(text)
     elif match := _HEXADECIMAL.match(text):
@@ -86,7 +86,7 @@ def _boolean(text: str) -> Any:
 
 
 def _json(text: str) -> Any:
-    """Return an array or a hash; ``_NOTHING`` for a duplicate key or invalid JSON."""
+    """Return an array or a hash that is written as JSON, or ``_NOTHING`` for invalid JSON and for a duplicate key."""
     if not text.lstrip().startswith(("[", "{")):
         return _NOTHING
     try:

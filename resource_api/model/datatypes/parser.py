@@ -67,7 +67,10 @@ class _Token(NamedTuple):
 
 
 def read(text: str) -> TypeTerm:
-    """Return the term of an expression. Raises ``DataTypeError``."""
+    """Return the syntax tree of a data type's text, from which ``datatype.parse`` builds the data type.
+
+    Raises ``DataTypeError`` with the column of a syntax error.
+    """
     if len(text) > _LONGEST:
         raise DataTypeError(f"a data type has at most {_LONGEST} characters, not {len(text)}")
     reader = _Reader(_tokens(text))

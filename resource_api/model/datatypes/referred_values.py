@@ -224,7 +224,10 @@ def _words(kind: DataType) -> Sequence[str | bool]:
 
 
 def _overlap(one: DataType, second: DataType) -> bool:
-    """Return whether the limits of two data types, of numbers or sizes, leave room for a common value."""
+    """Return whether the limits of two data types, of numbers or sizes, allow a common value.
+
+    If they do not, a reference to a value of the one can never fit the other.
+    """
     lows = [limit for limit in (one.low, second.low) if limit is not None]
     highs = [limit for limit in (one.high, second.high) if limit is not None]
     return not (lows and highs) or max(lows) <= min(highs)

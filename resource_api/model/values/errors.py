@@ -384,7 +384,10 @@ NOTHING_DONE: Final = frozenset(error.exit_code for error in (UsageError, Manife
 
 
 def unexpected(error: Exception) -> tuple[Problem, int]:
-    """Return the problem and the exit code of an unexpected error: lack of memory, or a bug."""
+    """Return the problem and the exit code of an unexpected error: lack of memory, or a bug.
+
+    A command ends with these instead of a traceback.
+    """
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
         return Problem(None, "out of memory; give this command more, then run it again", code="memory"), 1
     text = f"this is a bug in resource-api, please report it: {type(error).__name__}: {reason(error)}"

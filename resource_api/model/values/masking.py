@@ -299,7 +299,10 @@ class Mask:
 
 
 def _secret_texts(value: object) -> Iterator[str]:
-    """Yield the text of every secret in ``value``, at any depth; a Boolean has none."""
+    """Yield the text of every secret in ``value``, at any depth, to mask it.
+
+    A Boolean has none, since every ``true`` would be masked.
+    """
     for _, leaf in leaves(value):
         if isinstance(leaf, Sensitive):
             yield from _texts(leaf.reveal())

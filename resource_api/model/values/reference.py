@@ -211,7 +211,7 @@ class URN(NamedTuple):
 
 
 def check_stack(text: str, project: str, stack: str) -> None:
-    """Raise ``ValueError`` for a URN of another project or stack, in which no resource of this stack would match.
+    """Raise ``ValueError`` for a URN of another project or stack, which no resource of this stack can have.
 
     A name that is no URN belongs to any stack.
     """

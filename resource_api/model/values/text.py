@@ -67,7 +67,7 @@ def escape_json(text: str) -> str:
 
 
 def _spell(match: re.Match[str]) -> str:
-    """Return a character as an escape sequence, of one letter, two digits or four."""
+    r"""Return a character as an escape sequence, of one letter, two digits or four: ``\n``, ``\x1b``, ``\u2028``."""
     character = match.group()
     code = ord(character)
     return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")  # noqa: PLR2004 - one byte
