@@ -401,9 +401,9 @@ class SideEffect(NamedTuple):
         return self.state is None or self.state.get("ensure") == "absent"
 
     def checked(self) -> SideEffect:
-        """Return this side effect, which a provider has made. Raise ``ProviderError`` for a field of a wrong type.
+        """Return this side effect, which a provider has made, after a check of its fields.
 
-        Without this check the runtime would fail later, without a hint to the provider.
+        Raise ``ProviderError`` for a wrong type, so that the message names the provider's mistake.
         """
         verb = isinstance(self.action, str) and self.action.isalpha() and self.action.islower()
         state = self.state is None or hasattr(self.state, "keys")

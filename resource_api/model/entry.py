@@ -170,7 +170,7 @@ class Entry:
         """Whether a run adopts it if it exists already: records it as managed, but not as created by us.
 
         A resource is not adopted if its ``lifecycle`` (``owned``, ``import`` or ``external``) determines the ownership,
-        or if its type has no ``ensure``, as it always exists then.
+        or if its type does not accept ``ensure: absent``, so that it is never created.
         """
         lifecycle = self.meta.lifecycle
         stated = lifecycle.owned is not None or lifecycle.import_ is not None or lifecycle.external

@@ -139,8 +139,8 @@ def count_words(counts: Mapping[str, object], words: Mapping[str, str], *, alway
     """Return the phrases of a summary, such as ``2 created``, for the counts (name → number) that are not 0.
 
     The count named ``always`` is also returned if it is 0, as ``0 unchanged`` for a run without any resource.
-    ``words``: name → word, where the word is not the name. Changed outputs are left out beside changes of resources,
-    from which they mostly follow.
+    ``words``: name → word, where the word is not the name. Changed outputs are left out if any resource is counted,
+    since a run is about resources.
     """
     phrases = []
     for name, count in counts.items():

@@ -35,7 +35,7 @@ class EncryptedSecret:
     def __init__(self, text: str, place: SecretPlace, unlock: Callable[[str, SecretPlace], Any]) -> None:
         """Keep the ciphertext, and the two parts of its decryption.
 
-        ``decode``, which reads JSON, knows neither place nor key, and passes placeholders; the store then replaces the
+        ``decode``, which reads JSON, knows neither place nor key, and passes placeholders; its caller then replaces the
         object by one that can decrypt.
         """
         self.text = text

@@ -509,7 +509,7 @@ def _function_problems(name: object, function: object) -> list[str]:
 
 
 def _origin_problems(definition: TypeDefinition) -> list[str]:
-    """Return the problems of ``brought_by``: an existing resource is ours if one of ours, such as a package, brought it.
+    """Return the problems of ``brought_by``: an existing resource is ours if a resource of ours has brought it.
 
     It maps a type to a read_only attribute of this type, such as ``package`` to the attribute with the package's name.
     """
