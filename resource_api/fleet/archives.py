@@ -125,11 +125,11 @@ def needed_libraries(
     directories: Sequence[str],
     read: Callable[[str], tuple[bytes, os.stat_result]],
 ) -> list[str]:
-    """Return the libraries to send along for the functions and types that a manifest uses, itself or by its components.
+    """Return the Python libraries that a manifest's functions and types need, to send them to hosts that lack them.
 
-    ``data``: its files and plans as JSON data. ``programs``: its files in Python, of which every name and every text
-    counts that may be a function, a type or a component: a library too many costs little. ``directories`` of the module
-    path and ``read`` as for ``modules_archive``.
+    ``data``: the manifest's files and plans as JSON data; ``programs``: its files in Python. All names in them count,
+    also names that only resemble a function, type or component: an unnecessary library costs little. ``directories`` of
+    the module path and ``read``: as for ``modules_archive``.
     """
     names = set(_used_names(data)).union(*map(_names_in_code, programs))
     components, helpers = _components_and_helpers(directories)
@@ -194,14 +194,15 @@ def _used_names(data: object) -> Iterator[str]:
 
 
 def package_archive(directory: str, needed: Sequence[str] = ()) -> SentArchive:
-    """Return the archive of this package with the bundled types and the required libraries.
+    """Return the archive of this package with the bundled types and the required libraries, for hosts without it.
 
-    The ``needed`` libraries are added as far as they are installed here. Compression takes seconds: the archive is
-    cached in ``directory``, which only this user can open, until a file changes.
+    ``needed``: further libraries, which are added if they are installed here. Compression takes seconds, so the archive
+    is cached in ``directory``, which only this user can open. The cached file is named by a digest of the names, sizes
+    and times of all sent files, and is not used any more when one of them changes.
     """
     more = [name for name in needed if PathFinder.find_spec(name) is not None]
     files = _package_files(more)
-    # This module counts too: it selects the files and decides the format.
+    # This module is in the digest, too: another version of it may select other files or write another format.
     listed = [(name, path, os.stat(path)) for name, path in sorted({**files, "": __file__}.items())]
     text = repr([(name, path, status.st_size, status.st_mtime_ns) for name, path, status in listed])
     prefix = "+".join(("package", *more))
@@ -235,7 +236,10 @@ def _sent_content(name: str, content: bytes) -> bytes:
 
 
 def _package_files(needed: Sequence[str]) -> dict[str, str]:
-    """Return name in the archive → path, of each file in the archive of this package."""
+    """Return name in the archive → path, of each file that a host needs to run jobs: this package and its libraries.
+
+    ``needed``: the libraries that only this manifest requires.
+    """
     files = dict(_tree(PACKAGE, "resource_api"))
     if BUNDLED != PACKAGE:  # in a checkout, where the bundled types stand beside the package
         for kind in _MODULE_KINDS:
@@ -277,9 +281,10 @@ def modules_archive(
 
 
 def make_archive(files: Mapping[str, SentFile]) -> SentArchive:
-    """Return the archive of files by name, in the format that ``unpack`` of ``fleet/boot`` reads in a few lines.
+    """Return the archive of files by name, in a format that the short program ``fleet/boot`` can unpack.
 
-    Sorted: equal files have an equal digest, by which a host recognizes an archive.
+    The format is compressed: a line of JSON with name, end and mode of each file, then all contents without separators.
+    Files are sorted, so that equal files have an equal digest, by which a host recognizes an archive in its cache.
     """
     index: list[tuple[str, int, int]] = []
     contents = bytearray()
@@ -312,15 +317,19 @@ def boot_text() -> str:
 
 
 def boot_arguments(digests: Iterable[str | None], cache_directory: str) -> list[str]:
-    """Return the arguments for an interpreter to run the first program, without site and environment.
+    """Return the arguments for a host's Python interpreter to run the first program, ``fleet/boot``.
 
+    The interpreter ignores the host's environment variables and site directories, whose code could change the job.
     ``digests``: those of a job's archives, None for no archive. ``cache_directory``: "" for the default.
     """
     return ["-I", "-S", "-c", boot_text(), cache_directory, *filter(None, digests)]
 
 
 def _library(name: str) -> dict[str, str]:
-    """Return name in the archive → path for an installed library's files. Raise ``UsageError`` without such files."""
+    """Return name in the archive → path for the files of an installed library, which are sent to hosts.
+
+    Raise ``UsageError`` for a library that is missing here, or whose code is not in files, as in a zip archive.
+    """
     # Not ``importlib.util.find_spec``: the library sh, once imported, is an object without a specification.
     spec = PathFinder.find_spec(name)
     origin = None if spec is None else spec.origin
@@ -332,10 +341,13 @@ def _library(name: str) -> dict[str, str]:
 
 
 def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield name in the archive, beginning with ``prefix``, and path of each file of code that hosts need."""
+    """Yield name in the archive, beginning with ``prefix``, and path of each file beneath a directory that hosts need.
+
+    Files in ``LEFT_OUT``, such as those of the command line, are omitted, so that the archive is small.
+    """
     for name in _names(directory):
         parts = f"{prefix}/{name}".split("/")
-        # The file or one of the directories that it is in.
+        # Of ``resource_api/cli/a.py`` these names are compared: ``resource_api/cli``, ``resource_api/cli/a.py``.
         is_left_out = any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
         stem, suffix = os.path.splitext(parts[-1])
         sent_stems = _SENT_MODULES.get("/".join(parts[:-1]), (stem,))  # by default every file of a directory is sent

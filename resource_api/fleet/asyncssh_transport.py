@@ -144,7 +144,8 @@ class AsyncsshTransport:
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> AsyncsshProcess:
         """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
 
-        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
+        With ``terminal`` the command gets a terminal, because doas asks for a password only there. The terminal is in
+        raw mode, in which it passes all bytes unchanged.
         """
         library, endpoint = self.library, self.endpoint(host)
         connection = await self.connect(host, endpoint)
@@ -182,11 +183,11 @@ class AsyncsshTransport:
         return HostKey(endpoint, key.get_algorithm(), key.get_fingerprint(), line, trust)
 
     def trusted(self, endpoint: Endpoint, *, authorities: bool = False) -> Sequence[Any]:
-        """Return the known keys of a host, which tell an unknown host from one whose key has changed.
+        """Return the keys of a host in its files of known hosts, to distinguish an unknown host from a changed key.
 
-        With ``authorities`` the keys of its certificate authorities are among them.
+        With ``authorities`` the keys of the host's certificate authorities are included.
         """
-        port = None if endpoint.port == _PORT else endpoint.port  # lines name only another port
+        port = None if endpoint.port == _PORT else endpoint.port  # the files contain a port only if it is not 22
         keys, authority_keys, *_ = self._key_finder(endpoint)(endpoint.name, "", port)
         return [*keys, *(authority_keys if authorities else ())]
 
@@ -199,7 +200,10 @@ class AsyncsshTransport:
         self._jumps.clear()
 
     def _target(self, address: str, port: int | None, user: str | None) -> dict[str, object]:
-        """Return asyncssh's arguments for a host; a port or user of None is left to the configuration file."""
+        """Return asyncssh's arguments for the address of a host and for the user's configuration file, if readable.
+
+        For a port or user of None asyncssh takes the value in that file.
+        """
         config = self._directory / "config"
         target: dict[str, object] = {"host": address, "config": [str(config)] if os.access(config, os.R_OK) else None}
         if port is not None:
@@ -211,8 +215,8 @@ class AsyncsshTransport:
     async def _attempt(self, host: Host, endpoint: Endpoint) -> object:
         """Connect to a host once, through its jump hosts. Raise ``HostUnreachable`` with the reason.
 
-        Without configured ciphers, those that the library computes fast are used. If no key of a host is known, a plain
-        key is requested, because the authority of a certificate would be unknown too.
+        Without configured ciphers, the ciphers that the library computes fast are preferred. If no key of the host is
+        known, the host is asked for a plain key: a certificate could not be verified, as its authority is unknown too.
         """
         refused_keys: list[str] = []
         arguments = {
@@ -232,7 +236,7 @@ class AsyncsshTransport:
     def _identity(self, identity: str, endpoint: Endpoint) -> Sequence[object]:
         """Return the private keys of the file ``identity`` for the library's argument ``client_keys``.
 
-        The file is read once for all hosts; each connection gets copies, because it changes its keys.
+        The file is read once for all hosts. Each connection gets copies, because the library modifies the key objects.
         """
         path = os.path.expanduser(identity)
         if endpoint.configured_identities:
@@ -242,9 +246,11 @@ class AsyncsshTransport:
         return list(map(copy, self._identities[path]))
 
     def _settings(self, seconds: float, known_hosts: object, refused_keys: list[str]) -> dict[str, object]:
-        """Return the arguments that override the configuration: a host gets nothing but its job, without questions.
+        """Return the arguments of a connection that take precedence over the user's ssh configuration.
 
-        ``refused_keys`` receives the fingerprints of refused host keys.
+        No password is asked for, since nobody may be there to answer; and neither the user's agent, display nor
+        environment is forwarded, since the host needs only its job. ``refused_keys`` receives the fingerprints of
+        refused host keys.
         """
         return {
             "client_factory": partial(self._client, refused_keys),
@@ -289,7 +295,10 @@ class AsyncsshTransport:
 
     @contextmanager
     def _errors(self, host: Host, endpoint: Endpoint, refused_keys: Sequence[str] = ()) -> Iterator[None]:
-        """Turn the errors of a connection into ``HostUnreachable``; ``refused_keys``: fingerprints of host keys."""
+        """Turn the errors of a connection into ``HostUnreachable`` with a message for the user.
+
+        ``refused_keys``: the fingerprints of refused host keys, for the message, as the library's error has none.
+        """
         try:
             yield
         except HostUnreachable:
@@ -313,7 +322,10 @@ class AsyncsshTransport:
         return f"its host key {refused_keys[-1]} is not known; if it is right: resource-api hosts trust {host.name}"
 
     async def _jump(self, via: str, host: Host) -> object:
-        """Return the connection to the last jump host of ``via``, shared by all hosts behind it, while it is usable."""
+        """Return the connection to the last jump host of ``via``, which all hosts behind this jump host share.
+
+        A new connection is opened after a failed attempt, or when the earlier connection is closed.
+        """
         key = via, host.jump_hosts
         task = self._jumps.get(key)
         if task is None or (task.done() and (_has_failed(task) or task.result().is_closed())):
@@ -363,7 +375,8 @@ class AsyncsshProcess(transport.RemoteProcess):
     async def exit_code(self) -> int | None:
         """Return the exit code of the program after the end of its output.
 
-        None if a signal has ended it, or if the host does not send the exit code in time.
+        None if a signal has ended the program (asyncssh returns a negative number for it), or if the host does not send
+        the exit code in time.
         """
         try:
             await asyncio.wait_for(self._process.wait_closed(), transport.EXIT_SECONDS)
@@ -420,10 +433,10 @@ def _changed_key(fingerprint: str, endpoint: Endpoint, key: str) -> str:
 
 
 def _keys_of(known_hosts: Any, host: str, address: str, port: int | None) -> Sequence[object]:
-    """Return asyncssh's key lists of a host: trusted keys, keys of authorities, revoked keys, and so on.
+    """Return asyncssh's key lists of a host, the third one with all revoked keys; replaces ``known_hosts.match``.
 
-    A key that is revoked with or without the port is always revoked: the library ignores the lines with the port if
-    none of them has a trusted key.
+    The library ignores revoked keys under ``[host]:port`` if no trusted key has that name, so a revoked key could be
+    accepted. Here a key is revoked if a line under either name, with or without the port, revokes it.
     """
     key_lists = known_hosts.match(host, address, port)
     names = [f"[{name}]:{port}" for name in (host, address) if name and port]
@@ -492,7 +505,10 @@ def _uncapitalized(text: str) -> str:
 
 
 def _library(alternative: str) -> Any:
-    """Return asyncssh. Raise ``ResourceError`` if it is not installed; ``alternative`` is then a part of the advice."""
+    """Return the optional library asyncssh, imported only when a host is reached with it.
+
+    Raise ``ResourceError`` if it is not installed, with the advice to install it or to use the ``alternative``.
+    """
     try:
         with linker_cache():  # the search for two rare libraries would be a fifth of the import
             import asyncssh

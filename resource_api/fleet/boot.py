@@ -46,7 +46,7 @@ def whole(path: str) -> bool:
 def unpack(path: str, new: str) -> None:
     """Read the archive whose digest is the name of ``path`` from standard input, verify it, and unpack it.
 
-    It is unpacked into ``new`` and then renamed, so that no other job reads an incomplete one.
+    It is unpacked into the directory ``new`` and then renamed, so that another job never finds a part of an archive.
     """
     import hashlib
     import lzma

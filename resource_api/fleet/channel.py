@@ -104,7 +104,7 @@ class HostChannel:
         return outgoing
 
     def interrupt(self) -> None:
-        """Ask the host's run to end after its segment, the operations under way; the second time, to end its programs.
+        """Ask the host to end its run after the present operations; at the second call, to end also its programs.
 
         A job that was not sent yet is never sent: the exchange ends at the next frame ``need`` or ``have`` of the host.
         """
@@ -142,10 +142,10 @@ class HostChannel:
         raise ValueError(f"a frame '{kind}' at the wrong time")
 
     def _supply(self, kind: str, body: Mapping[str, object]) -> None:
-        """Send the archives that a frame ``need`` lists, or after ``have``, when the host has them all, the job.
+        """Queue the answer to a frame: for ``need`` the archives in its list; for ``have``, when it has all, the job.
 
-        Raise ``ValueError`` for archives that are not for this job, and for a second ``need``, which could repeat
-        without end.
+        The host is untrusted: raise ``ValueError`` for archives that are not for this job, and for a second ``need``,
+        since a host could ask again without end.
         """
         if kind == "have":
             self._outgoing.append(jobs.encode(self._job))
@@ -163,7 +163,7 @@ class HostChannel:
     def _event(self, kind: str, document: object) -> HostEvent:
         """Return the event of a document from the host. Raise ``ValueError`` for a document that no run sends.
 
-        Documents of the type ``result`` come in frames of this kind alone, which may be larger than others.
+        Frames of the kind ``result`` may be larger than others, so they must contain a document of this type.
         """
         # Too many events and deep nesting could exhaust this machine.
         self._events += 1
@@ -183,7 +183,8 @@ class HostChannel:
     def _ended(self, code: object) -> HostEvent:
         """Return the host's last event after its job: refused if nothing was done, else ended.
 
-        ``code``: the exit code, which the untrusted host sent. Raise ``ValueError`` for an invalid one.
+        A refusal needs both a document ``refused`` and an exit code of a run without changes, as the host is untrusted.
+        ``code``: the exit code that the host sent. Raise ``ValueError`` for an invalid one.
         """
         if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - the largest exit code
             raise ValueError("no exit code")

@@ -121,9 +121,9 @@ class HostConnections(Protocol):
         """Return the next event of any host, or None after a timeout in seconds (None: no timeout)."""
 
     def interrupt(self, host: str) -> None:
-        """Ask the run on a host to end after its segment; the second time, to end its programs. Events continue.
+        """Ask the run on a host to end after its present operations; at the second call, to end also its programs.
 
-        A segment is the group of operations under way. A host that was sent no job ends at once.
+        The host's events still arrive until its end. A host to which no job was sent yet ends without one.
         """
 
     def abandon(self, host: str) -> None:

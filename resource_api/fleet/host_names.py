@@ -119,9 +119,10 @@ def _width(number: str) -> int:
 def fold(names: Iterable[str]) -> list[str]:
     """Return patterns such as ``web[1:50]`` for names, so that the output of many hosts is short.
 
-    They are in the order of their first names. ``expand`` makes ``names`` of them again.
+    The patterns are in the order of their first names; ``expand`` returns the names of a pattern again.
     """
-    # A row alternates text and number: its numbers, at the odd positions, are folded from the last to the first.
+    # ``web07.b`` is the row ``web``, ``07``, ``.``, ``b``, "": its numbers and letters, at the odd positions, are
+    # folded from the last to the first. Only rows of equal length can differ in a single part.
     rows = [_parts(name) for name in dict.fromkeys(names)]
     by_length: dict[int, list[tuple[str, ...]]] = {}
     order = {row: position for position, row in enumerate(rows)}
@@ -137,9 +138,10 @@ def fold(names: Iterable[str]) -> list[str]:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Split a name around its last numbers and single letters: ``web07.b`` is ``web``, ``07``, ``.``, ``b`` and "".
+    """Split a name around its numbers and single letters: ``web07.b`` is ``web``, ``07``, ``.``, ``b`` and "".
 
-    These parts, at the odd positions, may become ranges in ``fold``.
+    ``fold`` makes ranges of the parts at odd positions. Only the last ``_MOST_FOLDED`` ones are split off, since each
+    costs ``fold`` another pass over the names.
     """
     parts, start = list[str](), 0
     for match in list(_FOLDED.finditer(name))[-_MOST_FOLDED:]:
@@ -231,10 +233,11 @@ def limited(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[st
 
 
 def select(items: Iterable[str], find: Callable[[str], Sequence[str]], everything: Sequence[str]) -> list[str]:
-    """Return the union of the items without duplicates, in their order.
+    """Return the hosts that the items of ``--on`` select, without duplicates, in the order of the items.
 
-    ``find`` returns the hosts of a host name, a range, a group or a file. Items that only exclude are subtracted from
-    the union, or from ``everything`` without other items. Raise ``ValueError``, also for more than ``MAX_HOSTS`` names.
+    An item such as ``web&!old`` adds hosts; an item that only excludes, ``!old``, removes hosts from the result of all
+    others. If all items only exclude, they remove hosts from ``everything``. ``find`` returns the hosts of a host name,
+    a range, a group or a file. Raise ``ValueError``, also for more than ``MAX_HOSTS`` names.
     """
     included, excluded, positive = dict[str, None](), set[str](), False
     find = limited(find)

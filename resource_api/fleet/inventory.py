@@ -74,10 +74,10 @@ class Inventory(NamedTuple):
         return host._replace(jump_hosts=tuple(jump_hosts))
 
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
-        """Return a host without the jump hosts that would close a circle on the way to it.
+        """Return a host without the jump hosts that are themselves reached through it, as a connection would never end.
 
-        ``visited``: the hosts that are reached through this one, so that it cannot be reached through them. Its other
-        jump hosts in this inventory are appended to ``jump_hosts``, each once, after the jump hosts on the way to them.
+        ``visited``: the host and all hosts behind it, which must not be its jump hosts. The remaining jump hosts of the
+        host that are in this inventory are appended to ``jump_hosts``, each once, each after its own jump hosts.
         """
         if not host.via:
             return host
@@ -109,7 +109,10 @@ class Inventory(NamedTuple):
 
     @property
     def values(self) -> list[LocatedValue]:
-        """All settings and inputs of the file; a file in which one names a program is checked as code is."""
+        """All settings and inputs of the file, to find commands in them that would be executed.
+
+        A file with a command must not be writable by other users, as for code: ``InputFiles.check_programs``.
+        """
         return [
             value
             for settings in (self.defaults, *self.settings.values())
@@ -179,12 +182,12 @@ class _Builder:
         return Inventory(self._source.file, hosts, members, defaults, settings)
 
     def _memberships(self, bodies: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Membership]:
-        """Return the membership of each host, the keys in ``hosts`` that name it and its groups, in the file's order.
+        """Return host → its membership: the keys in ``hosts`` that match the host, by number, and the host's groups.
 
-        Hosts with the same membership share settings, which are then merged once. ``bodies`` and ``groups``: the
-        sections ``hosts`` and ``groups``, key or group → its body, perhaps None.
+        Hosts with the same membership have the same settings, which are merged once for all of them. ``bodies`` and
+        ``groups``: the sections ``hosts`` and ``groups`` of the file, key or group → its body, perhaps None.
         """
-        #: Host → the numbers of its keys, and its groups.
+        #: Host → the numbers of its keys, and its groups, as the keys of a dict.
         named: dict[str, tuple[list[int], dict[str, None]]] = defaultdict(lambda: ([], {}))
         for number, (pattern, body) in enumerate(bodies.items()):
             for name in self._expand(pattern, ("hosts", pattern)):
@@ -212,9 +215,10 @@ class _Builder:
         by_group: Mapping[str, HostSettings],
         keys: Sequence[HostSettings],
     ) -> HostSettings:
-        """Return the merged settings of the hosts with one membership, which names keys by number and groups.
+        """Return the merged settings of all hosts with the same ``membership``: numbers of keys, and names of groups.
 
-        ``defaults``: for all hosts. ``by_group``: group → its settings. ``keys``: those of each key in ``hosts``.
+        ``defaults``: the settings for all hosts. ``by_group``: group → its settings. ``keys``: the settings of each key
+        in ``hosts``, by number. Connection settings and inputs are merged separately, as their names may be equal.
         """
         of_groups = [by_group[name] for name in membership[1] if name in by_group]
         of_keys = [keys[number] for number in membership[0]]
@@ -363,8 +367,9 @@ class Selection:
     def unused(self, selections: Sequence[str]) -> Iterator[tuple[str, list[str], bool]]:
         """Yield each name after ``!`` and ``&`` that matches no host, to warn of a typing error in the selection.
 
-        A name matches if an inventory has it, or if the first word of an item selects its hosts, as with an address.
-        Each is yielded with all names, of which the caller suggests a similar one, and whether it is an exclusion.
+        A name matches if it is in an inventory. An address outside the inventories matches if the first name of an item
+        selects it, as in ``10.0.0.[1:9],!10.0.0.5``. Each name is yielded with all names of the inventories, of which
+        the caller suggests a similar one, and with True if it is excluded.
         """
         names = self._all_names
         matched, intersected, excluded = set(names), list[str](), list[str]()

@@ -112,9 +112,10 @@ def for_host(
 
 
 def decoded_inputs(job: HostJob) -> dict[str, object]:
-    """Return the inputs of a job by name, as ``_encoded_input`` got them.
+    """Return the inputs of a received job by name: the reverse of ``_encoded_input``, by which they were sent.
 
-    A pair such as ``("file", text)`` becomes a ``FileInput``: the class decides how a text becomes its data type.
+    A text that is not yet converted to its data type was sent as a pair such as ``("file", text)`` and becomes a
+    ``FileInput`` again. The class is needed for its check: only a text from a file or variable may be a secret.
     """
     return {
         name: _TEXT_INPUTS[value[0]](reveal(value[1])) if type(value) is tuple else value
@@ -159,9 +160,9 @@ _last_manifest: list[tuple[object, object, Mapping[str, str]]] = [(None, None, {
 
 
 def _manifest_texts(job: HostJob) -> Mapping[str, str]:
-    """Return the encoded fields ``documents`` and ``files`` of a job, from a cache of the last ones.
+    """Return the encoded fields ``documents`` and ``files`` of a job, encoded again only if they are other objects.
 
-    All jobs of a run share these two, which are large.
+    These two fields are large, and all jobs of a run share them, so the last encoding is cached.
     """
     documents, files, texts = _last_manifest[0]
     if documents is not job.documents or files is not job.files:

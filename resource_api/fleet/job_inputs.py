@@ -57,8 +57,8 @@ def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> 
 def declared_manifest(documents: Sequence[Document]) -> Manifest:
     """Return the manifest whose declarations the controller needs to check the inputs of hosts.
 
-    A file that is included on a condition adds its inputs alone: each host decides the condition by its facts. Raise
-    ``ManifestError``.
+    Of a file that is included under a condition, only the declared inputs are added: the condition depends on the facts
+    of each host, and hosts where it holds need these inputs. Raise ``ManifestError``.
     """
     manifest = reading.from_documents(documents)
     conditional = [assemble([document]).inputs for document in documents if document not in manifest.documents]
@@ -69,10 +69,11 @@ def declared_manifest(documents: Sequence[Document]) -> Manifest:
 def file_contents(documents: Sequence[Document], inputs: Mapping[str, object], trust: CodeTrust) -> dict[str, bytes]:
     """Return the contents of the files for a manifest's assets and archives, by their paths in the manifest.
 
-    A directory is under its path with a slash: the list of its members, whose files have entries of their own. A name
-    with ``${...}`` stands for all files that match. Unreadable files are left out: the host reports them with their
-    declaration. Raise ``UsageError`` beyond the largest size, ``ResourceError`` for a link out of a directory, and for
-    a link on a path that other users can change.
+    Hosts lack these files, so they are sent with the job. A directory has an entry ``PATH/`` with the list of its
+    members, and each of its files an own entry. All files that match a name with ``${...}`` are sent, since its value
+    may depend on the host. Unreadable files are omitted: the host reports them with their declaration. Raise
+    ``UsageError`` beyond the largest size, ``ResourceError`` for a link out of a directory or on a path that other
+    users can change.
     """
     contents, size = dict[str, bytes](), 0
     for path in _asset_paths(documents, inputs):
@@ -89,7 +90,7 @@ def file_contents(documents: Sequence[Document], inputs: Mapping[str, object], t
 def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) -> Iterator[str]:
     """Yield the existing paths that the assets and archives in a manifest and in ``inputs`` may name, to send them.
 
-    A path is yielded again for each pattern that matches it.
+    A path that several patterns match is yielded several times; the caller stores it once.
     """
     for document in documents:
         if document.file.endswith(".py"):
@@ -138,7 +139,10 @@ def _patterns_in_calls(raw: bytes) -> Iterator[str]:
 
 
 def _node_pattern(node: ast.expr) -> str:
-    """Return the glob pattern of a file name in code, ``*`` for each expression, whose value only the host knows."""
+    """Return the glob pattern of a file name in code: ``f"{name}.conf"`` is ``*.conf``, as only hosts compute ``name``.
+
+    Another expression than a text or an f-string has the empty pattern, which matches no file.
+    """
     if isinstance(node, ast.Constant):
         return glob.escape(str(node.value))
     parts = node.values if isinstance(node, ast.JoinedStr) else ()
@@ -193,7 +197,10 @@ class HostInputs:
         self._problems: dict[Problem, list[str]] = {}
 
     def of_all(self, hosts: Iterable[tuple[str, Inventory]]) -> dict[str, Mapping[str, object]]:
-        """Return the inputs of each host, before any connection. Raise ``ManifestError`` with all hosts' problems."""
+        """Return host → its inputs, computed before any connection, so that a mistake stops the run before a change.
+
+        Raise ``ManifestError`` with the problems of all hosts.
+        """
         inputs = {name: self._of(name, inventory.settings_of(name)) for name, inventory in hosts}
         if self._problems:
             raise ManifestError(
@@ -222,7 +229,8 @@ class HostInputs:
     def _resolved(self, host: str, settings: HostSettings, problems: dict[Problem, None]) -> Mapping[str, object]:
         """Return the inputs of one host, checked by the manifest, with secrets marked; add errors to ``problems``.
 
-        The values of its inventory override those of ``CommonInputs.weaker``, and ``stronger`` overrides both.
+        The values of its inventory override those of ``CommonInputs.weaker``, and ``stronger`` overrides both. Values
+        of the inventory for inputs that this manifest does not declare are ignored: they may be for other manifests.
         """
         weaker, stronger = self._common_inputs
         names = settings.inputs.keys() - stronger.keys()

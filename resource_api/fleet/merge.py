@@ -109,7 +109,8 @@ class HostGroup:
     def __init__(self, representative: Host, result: _StoredResult) -> None:
         """Start without hosts, for a result whose texts have placeholders for the name and address of a host.
 
-        ``representative``: the first host, or ``_PLACEHOLDER_HOST`` where results differ by names or addresses.
+        ``representative``: the host whose name and address replace the placeholders in the group's output. If the
+        results of its hosts differ there, it is ``_PLACEHOLDER_HOST``, which is printed as ``${host.name}``.
         """
         self._representative = representative
         # ``texts``: documents as JSON with placeholders; ``more``: the number of those that are not stored.
@@ -155,9 +156,10 @@ class _Groups:
         self._results: dict[bytes, _StoredResult] = {}
 
     def add(self, host: Host, exact: bytes, nameless: bytes, result: Callable[[], _StoredResult]) -> None:
-        """Add a host to the group of its result, which has two digests: ``nameless`` ignores the host's name.
+        """Add a host to the group of the hosts with literally the same result, whose digest is ``exact``.
 
-        ``result`` makes the result to store, once for all hosts with the digest ``nameless``.
+        ``nameless``: the digest with placeholders for the host's name and address, by which ``groups`` later joins
+        single hosts. ``result`` returns the result to store; it is called once for each digest ``nameless``.
         """
         if exact not in self._exact:
             if nameless not in self._results:
@@ -170,10 +172,10 @@ class _Groups:
         return nameless in self._results
 
     def groups(self) -> list[HostGroup]:
-        """Return the groups in the order of their first hosts.
+        """Return the groups in the order of their first hosts, for a short output.
 
-        Hosts with literally equal results stay a group: what looks like a host's name in them may be a word. Single
-        hosts are joined if their results differ only by their names.
+        Single hosts are joined to a group if their results differ only by their own names and addresses. Hosts with
+        literally equal results are printed literally: a host's name in them, such as ``web``, may be an ordinary word.
         """
         alike: dict[bytes, list[HostGroup]] = {}
         for exact, (group, nameless) in self._exact.items():
@@ -213,8 +215,8 @@ class _HostResult:
     def __init__(self, host: Host, lowest: str, printed: _PrintedTexts | None, *, counted: bool) -> None:
         """Collect the documents of ``host``, of its log only lines of the level ``lowest`` and above.
 
-        ``printed`` renders the answers of a command that reads, or is None. ``counted``: the counts in a command's
-        document are those of its run, not of an earlier one.
+        ``printed`` renders the answers of a command that reads, or is None. ``counted``: count the changes in the
+        document of a command; False for ``report``, whose document has those of an earlier run.
         """
         self._host = host
         #: The host's name and address with their placeholders, the longer one first: a name may contain the address.
@@ -241,7 +243,10 @@ class _HostResult:
         self.outputs: tuple[str, str] | None = None
 
     def add(self, document: Mapping[str, object]) -> None:
-        """Take counts, step, outputs or refusal from a document of the host's run, and store one that is printed."""
+        """Add a document of the host's run: store it if it is printed, or take from it values for the host's report.
+
+        These are counts, outputs, the messages of a refusal, and the running step, reported if the connection is lost.
+        """
         match document["type"]:
             case "summary":
                 self._add_counts(document)
@@ -270,7 +275,10 @@ class _HostResult:
         self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
 
     def _add_result(self, result: Mapping[str, object]) -> None:
-        """Take counts, exit code and changes from the document ``result``, the only one of commands such as ``run``."""
+        """Take values for the host's report from the document of a command that sends no summary, such as ``run``.
+
+        These are the exit code of a program, the counts of resources, and whether the host or its state was changed.
+        """
         if result.keys() == _PROGRAM_FIELDS:
             code = result["exit_code"]
             self.program_code = code if type(code) is int and 0 <= code <= _LARGEST_CODE else None
@@ -348,7 +356,8 @@ class _HostResult:
     def digests(self, status: str, error: str) -> tuple[bytes, bytes, str]:
         """Complete both digests of the result by status and error; return them, and the error with placeholders.
 
-        The first is equal for literally equal results, the second for results that differ by names and addresses alone.
+        Hosts are grouped by them: the first is equal for literally equal results, the second also for results that
+        differ only by the hosts' names and addresses.
         """
         template = self._hidden(error)
         for digest, form in ((self._exact, error), (self._nameless, template)):
@@ -369,8 +378,9 @@ class Merge:
     ) -> None:
         """Print log lines of the level ``lowest`` and above; ``mask`` masks the controller's secrets.
 
-        ``lines`` returns the printed lines of an answer, by which it is compared; None: by its document. ``counted``:
-        the counts in the document of a command are those of its run, not of an earlier one as for ``report``.
+        ``lines`` returns the printed lines of an answer, by which answers are compared; if None, they are compared by
+        their documents. ``counted``: count the changes in the document of a command; False for ``report``, whose
+        document has those of an earlier run.
         """
         self._counted = counted
         self._lowest = lowest
@@ -441,9 +451,9 @@ class Merge:
         self._batch = _Groups()
 
     def in_order(self, groups: Iterable[HostGroup]) -> list[HostGroup]:
-        """Return groups in the order of the selection, as hosts end in any order.
+        """Return groups in the order in which the user selected the hosts, for the output; hosts end in any order.
 
-        The hosts of each group are sorted in place.
+        The hosts of each group are sorted in the same way, in place.
         """
         index = self._indices.__getitem__
         unsorted = list(groups)
@@ -459,7 +469,7 @@ class Merge:
         """Group a host by the outputs of its stack, which are shown once for each group.
 
         ``exact``: the outputs as JSON; ``text``: the same with placeholders for the host's name and address. When the
-        memory for texts is full, all further hosts are one group without a text, with the key b"".
+        memory for texts is full, all hosts with further outputs become one group without a text, under the key b"".
         """
         exact_key, key = (blake2b(form.encode(errors="surrogatepass")).digest() for form in (exact, text))
         if not self._outputs.has(key):  # otherwise the text is stored already

@@ -197,9 +197,10 @@ class HostRun:
         return resource_selection.find_type(self.runtime, name)
 
     def select(self, definition: TypeDefinition) -> SelectedProvider | None:
-        """Return the configured provider in the job's options for a type, or None. Raise ``UsageError``.
+        """Return the configured provider for the command ``resource``, selected by ``--provider`` or the manifest.
 
-        The values of ``--config`` may be secret, and hosts get secrets in manifests alone: the option is an error here.
+        None if nothing selects one and the type needs no configuration. Raise ``UsageError``, also for ``--config``:
+        its values may be secret, and hosts get secrets only in manifests.
         """
         if self.options.get("config"):
             msg = (
@@ -226,7 +227,7 @@ class HostRun:
     def journal(self) -> Journal | None:
         """Return the journal of the stack, by which a job that is delivered twice runs once.
 
-        None for a job that changes nothing, and for a state that is not on this host's disk.
+        None for a job that changes nothing, and for a remote state: the journal is a file beside the state's file.
         """
         from resource_api.state.sqlite.store import SqliteStore  # many jobs need no state
 
@@ -344,13 +345,16 @@ def _plan(run: HostRun) -> int:
 
 def _refresh(run: HostRun) -> int:
     """Read all recorded resources again, record their values unless the job has ``noop``, and send the differences."""
-    run.began = not run.options.get("noop")
+    run.began = not run.options.get("noop")  # the state may change from here on: an error is no refusal
     run.result(state_refresh.document(run))
     return 0
 
 
 def _import(run: HostRun) -> int:
-    """Record existing resources of the manifest as ours, and send the document, whose summary has the exit code."""
+    """Record existing resources of the manifest in the state, so that they are managed; send the result.
+
+    Return its exit code.
+    """
     document = import_resources.import_document(run)
     run.result(document)
     return int(document["summary"]["exit_code"])
@@ -389,7 +393,8 @@ def _run_program(words: Sequence[str], interrupted: Callable[[], bool]) -> dict[
 
     A single word is a line for ``sh``. The variables are those of the login. Raise ``InterruptedError``.
     """
-    # Several words are a program and its arguments, which ``sh`` must not interpret.
+    # Several words are a program and its arguments, which ``sh`` must not interpret: they are its ``$1``, ``$2``...,
+    # and ``exec "$@"`` replaces ``sh`` by the program. The word "sh" is its name in messages.
     arguments = ("-c", *words) if len(words) == 1 else ("-c", 'exec "$@"', "sh", *words)
 
     def timeout() -> float:
@@ -479,9 +484,9 @@ class Sender:
         self._send(protocol.encode_plain("end", {"code": code}))
 
     def _send(self, frame: bytes) -> None:
-        """Write a frame whole, never within another one; without a controller the job goes on.
+        """Write a frame to the controller, never between the bytes of another frame.
 
-        A signal handler that interrupts this loop in the same thread leaves its frame to it.
+        A signal handler that interrupts this loop in the same thread only queues its frame; the loop then writes it.
         """
         with self._lock:
             self._unsent.append(frame)
@@ -522,8 +527,8 @@ def _cut(value: Any, characters: int, members: int) -> object:
 def main(cache: str, archives: Sequence[str]) -> None:
     """Run the job on standard input and end this process with the command's exit code.
 
-    ``cache``: the directory of unpacked archives; ``archives``: those of modules in it. The frames keep standard input
-    and output for themselves: programs of the run get an empty input, and their output goes to standard error.
+    ``cache``: the directory of unpacked archives; ``archives``: those of modules in it. Standard input and output carry
+    only frames of the controller, so programs of the run get an empty input, and their output goes to standard error.
     """
     use_installed_libraries()
     # The end of the connection must not end the run.
@@ -551,8 +556,8 @@ def main(cache: str, archives: Sequence[str]) -> None:
 def execute(run: HostRun, sender: Sender, cache: str, listen: Callable[[], None]) -> int:
     """Run a job, send its events, and return the command's exit code.
 
-    ``cache``: the directory whose free space is reported. ``listen`` is called as soon as interrupts can be handled. No
-    exception leaves it, since the controller needs the reason and the exit code.
+    Each exception becomes a document with its reason and an exit code, which the controller needs to report the host.
+    ``cache``: the directory whose free space is reported. ``listen`` is called as soon as interrupts can be handled.
     """
     try:
         with run.interrupts:
@@ -603,7 +608,11 @@ def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
 
 
 def _fail(run: HostRun, problems: Sequence[Problem], code: int) -> int:
-    """Send the problems that ended a command, a refusal if the host was surely not changed; return the exit code."""
+    """Send the problems that ended a command, and return its exit ``code``.
+
+    If nothing began that could change the host, they are sent as a refusal, and the controller reports the host as
+    refused instead of failed. After the first step, or with the exit code of a run, they are sent as diagnostics.
+    """
     rendered = [documents.problem(problem) for problem in problems]
     if not run.began and code in {*NOTHING_DONE, BUG}:
         run.emit(documents.line("refused", {"exit_code": code, "problems": rendered}))

@@ -77,10 +77,10 @@ class Journal:
             yield
 
     def begin(self, job: HostJob) -> JobReport | None:
-        """Return the report of a finished job, to send it again; otherwise record the job as the newest.
+        """Return the report of a job that is delivered again after its end; record any other as the newest, to run it.
 
-        Raise ``Superseded`` for a job that is older than the newest one, and for another job of the newest one's run;
-        ``StateError``.
+        Raise ``Superseded`` for a job that came before the newest one, whose changes would be undone; and for a second
+        job of the same run, which comes if two names select this host. Raise ``StateError``.
         """
         newest = self._read() or {"id": "", "generation": 0, "report": None}
         generation, earlier = newest["generation"], newest.get("earlier", [])
@@ -122,7 +122,10 @@ class Journal:
         raise StateError(msg)
 
     def _write(self, report: JobReport | None) -> None:
-        """Record the begun job and its report, cut to its summary if it is too long. Raise ``StateError``."""
+        """Record the begun job and its report, None before its end, to answer the job if it is delivered again.
+
+        Of a report larger than ``MAX_REPORT`` only the summary is recorded. Raise ``StateError``.
+        """
         entry = {**self._entry, "report": report}
         raw = json.dumps(entry, separators=(",", ":")).encode()
         if report is not None and len(raw) > MAX_REPORT:
