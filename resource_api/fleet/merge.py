@@ -505,7 +505,10 @@ def _document(text: str, host: Host) -> dict[str, object]:
 
 
 def _replaced(text: str, name: str, mark: str) -> str:
-    """Return a text with ``mark`` for a host's ``name``, except in longer names: ``web1`` stays in ``web10``."""
+    """Return a text with ``mark`` for a host's ``name``, so that texts of hosts can be compared.
+
+    The name is not replaced within a longer name: ``web1`` stays in ``web10``.
+    """
     if not name or name not in text:
         return text
     pieces, start, index = list[str](), 0, text.find(name)
@@ -536,7 +539,8 @@ def _is_part(character: str) -> bool:
 def _comparable(result: object) -> object:
     """Return a command's only document in the form by which hosts are grouped.
 
-    A plan, recognized by its ``steps``, is without the parts that differ by host and are not printed.
+    From a plan, recognized by its ``steps``, the parts are removed that are not printed, such as unchanged steps and
+    the serial number of the state: otherwise every host would be a group of its own.
     """
     if not isinstance(result, dict) or not isinstance(result.get("steps"), list):
         return result

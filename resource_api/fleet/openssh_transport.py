@@ -90,7 +90,7 @@ class OpensshTransport:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         """Use the configuration of the user whose ``HOME`` is in ``environment``, and the key agents in it."""
-        # Without those of this program, such as the key of the state.
+        # Without the variables of this program: ``ssh`` and its helpers must not get the key of the state.
         variables = {name: value for name, value in environment.items() if not name.startswith("RESOURCE_API_")}
         # A shell starts the ssh of a jump host, and a service user may have none.
         self._environment = {**variables, "SHELL": "/bin/sh", "TERM": "dumb"}
@@ -104,7 +104,8 @@ class OpensshTransport:
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> OpensshProcess:
         """Connect to a host and start a command. Raise ``HostUnreachable``.
 
-        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
+        With ``terminal`` the command gets a terminal, because doas asks for a password only there. The command begins
+        with ``stty`` for raw mode, in which the terminal passes all bytes unchanged.
         """
         with errors_as(unreachable, CommandError, "transport: ssh needs the program ssh of OpenSSH here: "):
             program = locate("ssh")
@@ -117,7 +118,10 @@ class OpensshTransport:
             await asyncio.wait(self._exiting, timeout=transport.EXIT_SECONDS)
 
     async def _attempt(self, host: Host, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
-        """Connect to a host by one process of ``ssh``, with a time limit for each hop. Raise ``HostUnreachable``."""
+        """Connect to a host by one process of ``ssh``. Raise ``HostUnreachable``.
+
+        The time limit grows with the number of jump hosts, as ``ssh`` connects to them one after the other.
+        """
         hops = len(jump_chain(host))
         if hops:
             await self._pace.wait(_via(host))
@@ -130,7 +134,7 @@ class OpensshTransport:
             program, *words = arguments
             process = await self._started([program, "-F", file.name, *words], terminal=terminal)
             try:
-                output = await process.connect(host.connect_timeout * (hops + 1))
+                output = await process.connect(host.connect_timeout * (hops + 1))  # None when connected
             except TimeoutError:
                 process.close()
                 port = f":{host.port}" if host.port is not None else ""
@@ -167,7 +171,10 @@ class OpensshTransport:
         return _RULES + "\n".join(lines) + "\n"
 
     async def _started(self, arguments: Sequence[str], *, terminal: bool) -> OpensshProcess:
-        """Start ``ssh`` with pipes, in a session without a terminal for questions. Raise ``HostUnreachable``."""
+        """Start ``ssh`` with pipes and without a terminal, on which it could ask the user. Raise ``HostUnreachable``.
+
+        The process is in a session of its own, so that ``close`` can kill it together with its children.
+        """
         loop = asyncio.get_running_loop()
         with errors_as(unreachable, OSError, "the program ssh cannot be started: "):
             child, protocol = await loop.subprocess_exec(
@@ -227,9 +234,10 @@ class OpensshProcess(transport.RemoteProcess):
         self._stderr: Any = process.stderr
 
     async def connect(self, seconds: float) -> str | None:
-        """Return None when connected, or the error output of an ``ssh`` that has ended. Raise ``TimeoutError``.
+        """Wait for the connection, and return None; if ``ssh`` ends before, return its error output for the message.
 
-        When connected, ``ssh`` prints a mark on both outputs, before those of the program on the host.
+        The mark of ``LocalCommand``, which ``ssh`` prints on both streams when it is connected, separates the output of
+        ``ssh`` from that of the program on the host. Raise ``TimeoutError``.
         """
         async with asyncio.timeout(seconds):
             mark = f"{_CONNECTED}\n".encode()
@@ -247,9 +255,10 @@ class OpensshProcess(transport.RemoteProcess):
         return await _read(self._stdout)
 
     async def read_error(self) -> bytes:
-        """Return bytes from standard error, b"" at its end; keep the last ones, with the reason of a lost connection.
+        """Return bytes from standard error, b"" at its end. Raise ``ConnectionLost``.
 
-        ``ssh`` writes its own messages there, too. Raise ``ConnectionLost``.
+        ``ssh`` writes its own messages there, too: the last bytes are stored for ``exit_code``, which searches them for
+        the reason of a lost connection. The message about the end of a terminal is removed, as it means no error.
         """
         while data := await _read(self._stderr):
             self._stderr_tail = (self._stderr_tail + data)[-_TAIL:]
@@ -259,7 +268,7 @@ class OpensshProcess(transport.RemoteProcess):
         return b""
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to standard input, at the speed of the reader. Raise ``ConnectionLost``."""
+        """Send bytes to standard input, and wait while the host reads slowly. Raise ``ConnectionLost``."""
         try:
             self._stdin.write(data)
             await self._stdin.drain()
@@ -267,9 +276,10 @@ class OpensshProcess(transport.RemoteProcess):
             raise lost("the program ssh has ended") from error
 
     async def exit_code(self) -> int | None:
-        """Return the exit code after the end of both outputs, or None for 255, which may be that of ``ssh``.
+        """Return the exit code of the program on the host, after the end of both outputs.
 
-        None also after a timeout. Raise ``ConnectionLost`` if ``ssh`` reports a lost connection, or was killed.
+        None for 255, since ``ssh`` also returns it after an error of its own, and after a timeout. Raise
+        ``ConnectionLost`` if the last line of standard error reports a lost connection, or if ``ssh`` was killed here.
         """
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(self._process.wait(), self._silent.wait()), transport.EXIT_SECONDS)
@@ -341,7 +351,8 @@ def _via(host: Host) -> str:
 def _unreachable_error(host: Host, output: str) -> HostUnreachable:
     """Return the error for the output of an ``ssh`` that did not connect, with the reason and a remedy.
 
-    The reason is the last line that is not one of ``_VAGUE_LINES``, with an earlier line about a key that was not used.
+    The reason is the last line that is not one of ``_VAGUE_LINES``, such as "Permission denied". If an earlier line has
+    the reason why a key of the user was not used, this line is added, as it is the more precise one.
     """
     lines = filled_lines(output)
     meaningful = [line for line in lines if not _VAGUE_LINES.fullmatch(line)] or lines
@@ -362,9 +373,10 @@ def _host_key_advice(host: Host, refusal: str) -> str:
 
 
 def _key_lines(identity: str) -> Sequence[str]:
-    """Return the lines of the configuration for a private key if it, or its public half for an agent, can be read.
+    """Return the lines of ssh's configuration by which it uses only the private key in the file ``identity``.
 
-    Raise ``HostUnreachable`` otherwise: ``ssh`` would go on with other keys.
+    The file of the public key is enough if an agent holds the private key. Raise ``HostUnreachable`` if neither file
+    can be read: ``ssh`` would silently use other keys.
     """
     path = os.path.expanduser(identity)
     if not any(os.access(file, os.R_OK) for file in (path, f"{path}.pub")):

@@ -160,11 +160,11 @@ class Launch:
         return ()
 
     def receive(self, data: bytes) -> None:
-        """Process bytes from standard output, until the first frame shows that the first program runs.
+        """Process bytes from standard output, and answer them, until the first frame: the first program then runs.
 
-        The output of the login comes first, then perhaps a prompt of ``doas``. A host without Python sends two marks of
-        ``_SCRIPT``: ``runtime``, answered with a digest, and ``need`` or ``have``, answered with the archive or
-        nothing. On a terminal, standard error arrives here too.
+        After the output of the login, doas may ask for the password. A host without Python sends the mark ``runtime``
+        of ``_SCRIPT``, which is answered with the digest of a runtime; then the mark ``need``, answered with the
+        runtime's archive, or ``have`` if it is in the host's cache. On a terminal, standard error arrives here, too.
         """
         if self._began:
             return
@@ -182,9 +182,9 @@ class Launch:
         del self._buffer[:-_TAIL]
 
     def _answer_mark(self) -> None:
-        """Answer a mark of the launch script in the buffer, or end the launch at the first frame.
+        """Answer a mark of the launch script in the buffer: ``runtime`` with a digest, ``need`` with an archive.
 
-        ``runtime`` is answered with the digest of a runtime, ``need`` with its archive.
+        At the first frame of the first program the launch is complete: ``HostChannel`` answers from then on.
         """
         if match := _RUNTIME.search(self._buffer):
             self._offer_runtime(match, _PYTHON.findall(self._buffer))
@@ -235,7 +235,8 @@ class Launch:
     def printed(self) -> str:
         """Return the last lines that a host printed, as the end of an error message, or "".
 
-        They may be the error of its login, so they matter only if no program of ours has answered.
+        If no program of ours has answered, the login may have failed, and these lines may contain its error. Otherwise
+        return "", as they are unrelated output.
         """
         lines = filled_lines(self._printed.decode("utf-8", "replace"))
         if self.answered or self.terminal or not lines:

@@ -109,7 +109,8 @@ def batch_sizes(total: int, batches: Sequence[Share]) -> list[int]:
 def make_rollout(total: int, at_once: int, batches: Sequence[Share] | None, stop_after: Share | None) -> Rollout:
     """Return the rollout for the options of a run: the ends of its batches, and the failures that it allows.
 
-    With batches the first failure stops the run unless ``stop_after`` allows more; without them no failure does.
+    With batches the first failure stops the run unless ``stop_after`` allows more, so that a fault does not reach all
+    hosts; without batches failures stop the run only with ``stop_after``.
     """
     bound = None if batches is None else 0
     if stop_after is not None:
@@ -119,10 +120,10 @@ def make_rollout(total: int, at_once: int, batches: Sequence[Share] | None, stop
 
 
 def decide(plan: Rollout, progress: RunProgress) -> RolloutStep:
-    """Return the next step of a run.
+    """Return the next step of a run: start hosts, ask whether the next batch may begin, wait, or finish.
 
-    A batch starts when all hosts of the batch before ended, and the observer, who is asked by ``ask``, has no reason
-    against it; at most ``at_once`` hosts run in parallel. After a stop, running hosts are waited for.
+    At most ``at_once`` hosts run in parallel. When all hosts of a batch have ended, ``ask`` makes the caller ask the
+    user or the user's command before the next batch. After a stop, the run finishes when its running hosts have ended.
     """
     running = progress.started - progress.ended
     if reason := _stopped(plan, progress):
@@ -272,9 +273,10 @@ class FleetRun:
         self._recorded = clock()
 
     def interrupt(self) -> None:
-        """Start no further host; the second time, end hosts after their segment; the third time, abandon them.
+        """Count an interrupt of the user, which ``_handle_interrupt`` carries out; safe in a signal handler.
 
-        A segment is the group of operations under way on the host. Safe in a signal handler.
+        After the first one no further host starts, the second one ends running hosts after their present operations,
+        and the third one closes their connections.
         """
         self._interrupts += 1
 
@@ -294,8 +296,8 @@ class FleetRun:
     def _loop(self) -> str:
         """Start hosts, wait for them and begin batches until the end; return the reason of an early stop, or "".
 
-        ``decide`` chooses each step by the progress alone, and this loop carries it out, an interrupt of the user
-        first.
+        ``decide``, a pure function, returns each step, and this loop carries it out. An interrupt of the user takes
+        precedence over the step.
         """
         self._begin_batch(1)
         while not (decision := decide(self._plan, self._progress)).finished:
@@ -310,7 +312,10 @@ class FleetRun:
         return decision.stop
 
     def _start(self, count: int) -> None:
-        """Start the next ``count`` hosts in order: make their jobs only now, and send them."""
+        """Start the next ``count`` hosts in order.
+
+        Their jobs are made only now, because the jobs of all hosts together could need much memory.
+        """
         first = self._progress.started
         names = self._names[first : first + count]
         self._started += names
@@ -324,7 +329,10 @@ class FleetRun:
         self._progress = self._progress._replace(started=first + len(names))
 
     def _wait(self) -> None:
-        """Take the next event of a host, if one comes soon; check the timeouts, record, and show the progress."""
+        """Process the next event of a host, or none after ``_TICK``; then check timeouts, record, and show progress.
+
+        The wait is short, so that interrupts and timeouts take effect even if no host sends an event.
+        """
         event = self._connections.next_event(_TICK)
         if event is not None:
             self._take(event)
@@ -365,7 +373,11 @@ class FleetRun:
         self._progress = self._progress._replace(ended=self._progress.ended + 1, failed=failed)
 
     def _timeout_error(self, status: str) -> str:
-        """Return the error of a host that was interrupted after its timeout, by the status of its end, or ""."""
+        """Return the error of a host that was interrupted after its timeout, with the option to change, or "".
+
+        ``status``: that of its end. It shows whether the host has ended its run by itself, or was abandoned with or
+        without a job.
+        """
         seconds = f"{self._host_timeout:g} s"
         return {
             LOST: f"it did not end within {seconds}, see --host-timeout",
@@ -374,7 +386,10 @@ class FleetRun:
         }.get(status, "")
 
     def _end_batch(self, number: int) -> None:
-        """Report the end of a batch, and begin the next one unless the observer has a reason against it."""
+        """Report the end of a batch, and begin the next one.
+
+        Stop the run instead if the observer returns a reason: the failed command of ``--between``, or the user's no.
+        """
         batch = self._batch_report(number)
         self._observer.batch_ended(batch)
         reason = self._observer.next_batch(batch)
@@ -386,7 +401,10 @@ class FleetRun:
             self._begin_batch(number + 1)
 
     def _begin_batch(self, number: int) -> None:
-        """Allow ``decide`` to start the hosts of a batch, unless the observer has a reason against it."""
+        """Allow ``decide`` to start the hosts of a batch.
+
+        Stop the run instead if the observer returns a reason, such as the failure of the user's command ``--before``.
+        """
         if number > len(self._plan.ends):
             return
         first, end = (0, *self._plan.ends)[number - 1 : number + 1]

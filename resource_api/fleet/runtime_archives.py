@@ -109,10 +109,10 @@ class PythonRuntimes:
         return self._archives[digest]
 
     def add(self, path: str) -> PythonRuntime:
-        """Keep the needed files of an archive as a runtime for hosts.
+        """Store the files of an archive that runs need as a runtime for hosts without Python, and return it.
 
-        Raise ``UsageError`` for an archive without a Python that hosts can use, ``OSError``. The archive is written
-        before its description, so that ``all`` never returns a runtime that is not there.
+        The stored archive is written before its description, so that ``all``, which reads the descriptions, never
+        returns a runtime without its archive. Raise ``UsageError`` for an archive without a usable Python, ``OSError``.
         """
         with _opened(path) as file:
             python, top, platform = _inspect(path, file)
@@ -162,8 +162,9 @@ def _members(file: BinaryIO) -> Iterator[Member]:
 def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
     """Return Python's version, the parent directory of ``bin`` in the archive, and the platform for which it is built.
 
-    These come from the files, not from the archive's name; the glibc is the newest one that a file in it needs. Raise
-    ``UsageError`` for an archive that is damaged, has no Python, or an older one than hosts need.
+    By the platform a runtime is selected for a host, so it is read from the programs themselves: the archive's name may
+    be wrong. The version of glibc is the newest that any program or library in the archive requires. Raise
+    ``UsageError`` for an archive that is damaged or has no Python, and for a Python older than hosts need.
     """
     top, python, header, glibc = None, "", b"", [0]
     try:
@@ -185,11 +186,11 @@ def _inspect(path: str, file: BinaryIO) -> tuple[str, str, HostPlatform]:
 
 
 def _program(member: Member) -> bytes:
-    """Return the content of a program or library, in which ``_inspect`` finds the glibc that it needs, or b"".
+    """Return the content of a program or library, in which ``_inspect`` searches for the required versions of glibc.
 
-    Other members of an archive need no glibc.
+    Return b"" for any other member of an archive: it requires no glibc.
     """
-    # The C library names the versions that it provides, not one that it needs.
+    # In the C library itself these are the versions that it provides.
     if member.kind != "file" or _LIBC.fullmatch(member.name):
         return b""
     content = b"".join(member.parts)

@@ -90,7 +90,8 @@ class SshConnections:
     def next_event(self, seconds: float | None) -> HostEvent | None:
         """Return the next event of any host, or None after a timeout in seconds (None: no timeout).
 
-        A host with too many events that were not taken is not read on, so each taken event releases its bytes.
+        No more is read from a host whose buffered events exceed a limit. Each returned event is no longer in this
+        buffer, so its bytes are subtracted, and the host may be read again.
         """
         with self._arrived:
             if self._open:  # otherwise no event can come
@@ -125,13 +126,13 @@ class SshConnections:
     # In the thread of the loop
 
     def _begin(self, host: Host, job: HostJob) -> None:
-        """Start the task of a host."""
+        """Start the task of a host, at whose end ``_end`` passes on the host's last event."""
         stream = self._streams[host.name] = _HostStream(HostChannel(host.name, job, self._archives.bytes_of))
         task = self._tasks[host.name] = self._loop.create_task(self._run(host, stream))
         task.add_done_callback(partial(self._end, host.name, stream))
 
     def _interrupt(self, host: str) -> None:
-        """Ask the run on a host to end; end a host at once to which no job was sent."""
+        """Ask the run on a host to end. A host to which no job was sent yet ends at once, as nothing runs there."""
         if (stream := self._streams.get(host)) is None:
             return
         if stream.channel.sent:
@@ -154,7 +155,10 @@ class SshConnections:
                 stream.drained.set()
 
     def _put(self, events: Sequence[HostEvent], size: int = 0) -> None:
-        """Pass events to the caller's thread; ``size``: their bytes, buffered until the caller takes the last event."""
+        """Pass events to the caller's thread. ``size``: their bytes in the host's buffer.
+
+        The bytes stay counted until the caller has taken the last of these events, because they arrived together.
+        """
         if events:
             with self._arrived:
                 self._events.extend((event, 0) for event in events[:-1])
@@ -192,9 +196,9 @@ class SshConnections:
     async def _connect(self, host: Host, stream: _HostStream) -> str:
         """Connect to a host, start our program there, and relay bytes until the host's end; return the error, or "".
 
-        Standard error is read by a task of its own. If it finds a problem, such as a refused password, it closes the
-        process: this arrives here as ``ConnectionLost``, and the problem is the error. ``stream.process`` is set while
-        bytes can be sent.
+        A second task reads standard error. At a problem, such as a refused password, this task closes the process;
+        ``_transfer`` then raises ``ConnectionLost``, and the problem is returned as the error. ``stream.process`` is
+        set as long as bytes can be sent.
         """
         password = None
         if host.become != "none" and host.become_password is not None:
@@ -267,7 +271,10 @@ class _HostStream:
         self._writer: asyncio.Task[None] | None = None
 
     def send(self, parts: Sequence[bytes]) -> None:
-        """Send bytes in order, by one task at a time, without a wait for the host; keep them until it has a process."""
+        """Queue bytes for the host, and let a task send them in order, so that the caller need not wait for the host.
+
+        Before the host has a process they stay in the queue.
+        """
         self._outgoing.extend(parts)
         if self._outgoing and self.process is not None and (self._writer is None or self._writer.done()):
             self._writer = asyncio.get_running_loop().create_task(self._write(self.process))

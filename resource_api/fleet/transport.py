@@ -85,7 +85,8 @@ class Transport(Protocol):
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> RemoteProcess:
         """Connect to a host and start a command in its login shell. Raise ``HostUnreachable``.
 
-        ``terminal``: give the command one, on which doas asks for a password, in raw mode, so that it changes no byte.
+        With ``terminal`` the command gets a terminal, because doas asks for a password only there. The terminal is in
+        raw mode, in which it passes all bytes unchanged.
         """
 
     async def close(self) -> None:
@@ -116,7 +117,10 @@ class JumpPace:
         self._begins: dict[str, float] = {}
 
     async def wait(self, via: str) -> None:
-        """Wait until another connection may be made behind the jump hosts ``via``, some time after the one before."""
+        """Wait until the next connection through the jump hosts ``via`` may begin.
+
+        Its begin is reserved at once, ``1 / VIA_RATE`` seconds after the one before, so waiting tasks begin in turn.
+        """
         now = asyncio.get_running_loop().time()
         begin = max(self._begins.get(via, 0.0), now)
         self._begins[via] = begin + 1 / VIA_RATE

@@ -29,19 +29,19 @@ MAX_ROWS = 5_000_000
 def call_arguments(method: str, context: Context, arguments: Sequence[Any], call: Any) -> Sequence[Any]:
     """Return the arguments for a call of a provider's method: the context, then ``arguments``.
 
-    ``upgrade`` takes no context, and ``check_config`` gets the former configuration only if its author has declared a
-    parameter for it. ``call``: the method itself.
+    Two methods differ: ``upgrade`` has no context, as it is a pure function, and ``check_config`` gets its second
+    argument, the former configuration, only if the author has declared a parameter for it. ``call``: the method.
     """
-    if method == "check_config" and not takes(call, "former", 3):  # behind self, the context and the configuration
+    if method == "check_config" and not takes(call, "former", 3):  # parameters: self, context, config, former
         arguments = arguments[:1]
     return arguments if method == "upgrade" else (context, *arguments)
 
 
 def takes(function: Any, keyword: str, position: int = 99) -> bool:
-    """Return whether ``function`` takes an argument by the name ``keyword``, or at ``position``.
+    """Return whether ``function`` takes an argument by the name ``keyword``, or at ``position``, counted from 0.
 
-    The runtime passes an optional argument only to the methods of providers that declare a parameter for it. A callable
-    without Python code counts as one that takes it.
+    The runtime passes an optional argument only to methods that declare a parameter for it; by default no position
+    counts. A callable without Python code is assumed to take the argument, as its parameters cannot be read.
     """
     code = getattr(function, "__code__", None)
     if code is None:

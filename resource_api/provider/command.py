@@ -117,7 +117,8 @@ class Command:
     def __get__(self, instance: object, owner: type | None = None) -> Self:
         """Return a copy bound to the provider for ``self.gpg``.
 
-        By the provider, a thread that it has started finds the context of its call, and in it whether noop holds.
+        A thread that the provider has started has no current context: there the copy finds the context of the
+        provider's call, which contains the noop mode and the log.
         """
         bound = copy.copy(self)
         bound.provider = instance
@@ -145,8 +146,8 @@ class Command:
         """Raise ``CommandError`` if other users can change files or trees with code that the program executes.
 
         Examples are the hooks of a repository for git, and the packages of an environment for its Python; ``places``
-        are directories to which other users must not be able to add files. A program of another ``user`` executes them
-        with that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
+        are directories to which other users must not be able to add files. Nothing is checked for a program that runs
+        as another ``user``, because the code gets only that user's rights; nor beneath a ``--trust-path``.
         """
         if user is None or child.is_own_user(user):
             context = self._context
@@ -157,8 +158,8 @@ class Command:
         """Yield stdout by line, without line ends, in constant memory; the program starts with the first line.
 
         Raise ``CommandError`` at the end for any exit code but 0, and for a line over 16 MiB.
-        Closing the iterator early stops the program. An iterator that is discarded before its first line has run
-        nothing: that is an error of the resources whose logging context is open, otherwise of the provider's call.
+        Closing the iterator early stops the program. A discarded iterator from which no line was requested has not run
+        the program: the resources of the open logging context then fail, or without one the provider's call.
         """
         run = self._prepare(arguments, **options)
         lines = iter(()) if self._skip(run) else run.lines()
@@ -172,7 +173,10 @@ class Command:
         return calling_context(self.provider) if self.provider is not None else current.get()
 
     def _result(self, run: ProgramRun) -> CommandResult:
-        """Run the program to its end and return its result; an empty success if noop skips it."""
+        """Run the program to its end and return its result.
+
+        If noop skips the program, the result is exit code 0 without output, so that the provider goes on.
+        """
         if self._skip(run):
             return CommandResult(0, "", "")
         stdout = run.stdout()
@@ -223,14 +227,21 @@ class _Discarded:
         self._run, self._context, self._source_line = run, context, source_line
 
     def __del__(self) -> None:
-        """Report a program that was never run: its author expected it to, so the call or its block must fail."""
+        """Report a call of ``lines`` whose iterator was never used, so that the program did not run.
+
+        The author's mistake is added to the context, by which the provider's call fails: an exception in ``__del__``
+        would be ignored by Python.
+        """
         if not self.started:
             text = f"{self._run.quoted} was not run: nothing iterates over what lines() returned ({self._source_line})"
             self._context.mistakes.append(CommandError(text, self._run.argv))
 
 
 def _started(lines: Iterator[str], discarded: _Discarded | None) -> Generator[str, None, None]:
-    """Yield ``lines``, and note that this has begun: nothing of a generator runs before its first item is requested."""
+    """Yield ``lines``, and first mark ``discarded`` as started: its program does run.
+
+    The mark is set in a generator, as its body runs only when the first line is requested.
+    """
     if discarded is not None:
         discarded.started = True
     yield from lines
@@ -296,7 +307,7 @@ class ProgramRun:
         self._stderr = b""
         self._stdout_level = level or "debug"
         self._stderr_level = level or (context.stderr_level if context is not None else "warning")
-        #: Whether its lines are those of the open logging context, not only of the program.
+        #: Whether the message of the open logging context is put before its lines: the user sees them at this level.
         self._prefix = level not in {None, "debug"}
         self._seconds = seconds
         self._invocation = invocation
@@ -347,7 +358,7 @@ class ProgramRun:
                     if stream == processes.STDOUT:
                         yield chunk
                     else:
-                        # More than the tail, as a secret may begin before it.
+                        # Longer than the tail by one secret, for the search in ``stderr`` for a secret at the cut.
                         self._stderr = (self._stderr + chunk)[-_TAIL - self._mask.longest :]
                         self._log_output(self._stderr_level, lines.feed(chunk, _TAIL))
         except ChildProcessError:
@@ -362,7 +373,10 @@ class ProgramRun:
 
     @property
     def stderr(self) -> str:
-        """The last 64 KiB of stderr. They do not begin within a secret, whose rest could not be masked."""
+        """The last 64 KiB of stderr for errors, cut so that the text does not begin within a secret.
+
+        The rest of such a secret could not be recognized and masked.
+        """
         text = decode(self._stderr)
         start = len(decode(self._stderr[:-_TAIL]))
         return text[self._mask.boundary(text, start) :] if start else text
@@ -380,7 +394,10 @@ class ProgramRun:
                 self.context.note(level, message, command=self.command_line, **fields)
 
     def _log_output(self, level: str, lines: list[str]) -> None:
-        """Log lines of the program's output; if the log does not show them, the progress display shows the last one."""
+        """Log lines of the program's output.
+
+        If the log level hides them, the last one is stored for the progress display, where it shows that work goes on.
+        """
         if self.context is not None and lines:
             self.context.last_printed = "" if self.context.enabled(level) else lines[-1]
             for line in lines:

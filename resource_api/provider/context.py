@@ -50,10 +50,10 @@ _LEVELS_ELSEWHERE: Final = {"warn": "warning", "error": "err", "exception": "err
 
 
 def calling_context(provider: object) -> Context | None:
-    """Return the context of the call that ``provider`` is in, by which its programs obey noop, are logged and masked.
+    """Return the context of the present call of ``provider``, or None: its programs obey noop and log by the context.
 
-    A thread that the provider started may belong to any of the provider's parallel calls: there a context with noop is
-    preferred, so that the thread changes nothing by mistake.
+    A thread that the provider started has no current context, and may belong to any of the provider's parallel calls.
+    There a context with noop is preferred, so that the thread changes nothing by mistake.
     """
     context = current.get()
     contexts = tuple(getattr(provider, _ATTRIBUTE, ()))
@@ -162,7 +162,10 @@ class RunContext:
         return not self.cancelled
 
     def stop_soon(self) -> None:
-        """Let no program be started any more, and give running calls a few seconds to end. Safe in a signal handler."""
+        """Forbid to start programs, and give running calls a few seconds to end, after a further interrupt of the user.
+
+        Safe in a signal handler.
+        """
         self.stopping = True
         if self.threads is not None:
             self.threads.start_grace_period()
@@ -230,7 +233,8 @@ class Context:
         self._answering = answering
         #: When this call must have ended, in seconds of ``time.monotonic``; None: never.
         self.deadline = deadline
-        #: Whether a line above the level info was logged or a secret was concealed: a cached call would do neither.
+        #: Whether a line above the level info was logged or a secret was concealed: the call's result must then not be
+        #: cached, since a later run with the cached result would do neither.
         self.wrote_output = False
         #: The last line that a program of this call has printed and that is not logged; empty: there is none.
         self.last_printed = ""
@@ -258,10 +262,10 @@ class Context:
 
     @contextmanager
     def activate(self, provider: object) -> Iterator[Self]:
-        """Make this the current context while ``provider`` is called, and log with its fields.
+        """Make this the current context while ``provider`` is called, and add the fields of the call to all log lines.
 
-        At the end raise the provider's first mistake, and ``ProviderError`` for a logging context that nothing has
-        ended. Raise neither if a logging context has failed, since its failure may be the cause.
+        At the end raise the errors of ``_check_end``, unless a logging context has failed: this failure, which is
+        reported already, may be their cause.
         """
         stack = _stack(provider)
         stack.append(self)
@@ -277,7 +281,10 @@ class Context:
             stack.remove(self)
 
     def _check_end(self) -> None:
-        """Raise the provider's first mistake, or ``ProviderError`` for a logging context that nothing has ended."""
+        """Raise the first of ``mistakes``, such as an unused iterator of a program, or a ``ProviderError``.
+
+        The latter is for a logging context without ``with`` that is still open: its resources have no status.
+        """
         if self.mistakes:
             raise self.mistakes[0]
         for opened in self.open_contexts:
@@ -286,10 +293,11 @@ class Context:
                 raise ProviderError(msg)
 
     def end_block(self, error: BaseException | None, earlier: int) -> BaseException | None:
-        """Return the error by which a logging context fails at its end, or None, and forget the mistakes in it.
+        """Return the error by which a logging context fails at its end, or None.
 
-        ``error``: the exception that ended the block, or None: then the provider's first mistake in it counts.
-        ``earlier``: the number of mistakes that were made before the block.
+        ``error``: the exception that ended the block, or None; then the provider's first mistake in the block is
+        returned. ``earlier``: the number of mistakes before the block. Later ones are removed, because they are
+        reported by this failure and must not fail the whole call, too.
         """
         if error is not None:
             self._has_failed = True
@@ -421,9 +429,9 @@ class Context:
         return self._run.log.enabled(level, self.type.name)
 
     def note(self, level: str, message: str, *, prefix: bool = False, **fields: object) -> None:
-        """Log an observation that is not the provider's own, such as a line of a program that it runs.
+        """Log a line that the provider has not written itself, such as a line of a program that it runs.
 
-        ``prefix``: behind the message of the open logging context.
+        With ``prefix`` the message of the open logging context is put before it: ``Updating: 3 files``.
         """
         if self.enabled(level):
             # The only name of the call, or those whose change is being made.
@@ -489,9 +497,10 @@ class Context:
         self._close_plain()
 
     def attribute_changed(self, *arguments: Any, message: str = "") -> None:
-        """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles.
+        """Report the change of one attribute, for the log and the run's report.
 
-        Raise ``ProviderError`` without titles outside of a logging context.
+        The arguments are ``([titles,] attribute, is_, should, message=...)``. Without titles the change is one of the
+        resources of the open logging context; raise ``ProviderError`` if none is open.
         """
         self._require_changing()
         *titles, attribute, is_, should = arguments
@@ -533,13 +542,17 @@ class Context:
     ) -> LoggingContext:
         """Open a logging context for resources, which authors use as a block (``with``) or without one.
 
-        Its success sets ``status``, or reports the difference between the two states in ``change``, is and should.
+        At the end of a block without an exception the resources get ``status``. With ``change``, the states is and
+        should, each different attribute is reported instead, and the status follows from them.
         """
         self._require_changing()
         return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
     def _report(self, titles: object, status: str, message: str) -> None:
-        """Set the status of resources that the provider reports, and log it unless the message is empty."""
+        """Set the status that the provider reports for resources, such as ``created``, for the run's report.
+
+        The status is logged unless the message is empty.
+        """
         self._require_changing()
         names = self.outcomes.names(titles)
         self.outcomes.set_status(names, status)
@@ -609,10 +622,10 @@ class LoggingContext:
         self.is_block = False
 
     def opened(self) -> Self:
-        """Log that the work on the resources begins, and become the innermost open logging context.
+        """Log that the work on the resources begins, become the innermost open logging context, and return it.
 
-        Raise ``ProviderError`` if anything was logged for one of the resources before, other than in a logging context
-        around this one.
+        Raise ``ProviderError`` if anything was logged or reported for one of the resources before, except in an
+        enclosing logging context: this line must be the first one about them.
         """
         around = self._context.open_contexts
         self._outcomes.open_context(self.names, {name for opened in around for name in opened.names})
@@ -630,7 +643,8 @@ class LoggingContext:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         """Report success, or log the exception and mark the resources without a status as failed.
 
-        An ``Exception`` ends here, so that the other resources of the call go on.
+        An ``Exception`` is not raised further, so that the provider goes on with the other resources of the call. A
+        block of ``failing``, with the status "failed", always fails.
         """
         self._context.open_contexts.remove(self)
         error = self._context.end_block(error, self._mistakes)

@@ -69,7 +69,8 @@ class CallOutcomes(dict["Name", Outcome]):
         ``anyone``: allow reports about other names, as in ``get``; ``noop``: mark the lines of changes.
         """
         super().__init__()
-        #: Whether the status of any name is ``failed``; and of any whose call is not repeated.
+        #: Whether any name has failed; and whether one has failed finally, as its call is not repeated: with fail-fast
+        #: the provider then gets no further names of the call.
         self.any_failed = self.any_failed_finally = False
         #: The names whose call is repeated if it fails: the runtime logs their failures (contract §10.8).
         self.repeated: Collection[Name] = ()
@@ -80,7 +81,8 @@ class CallOutcomes(dict["Name", Outcome]):
         self._suffix = " (noop)" if noop else ""
         #: The fields of the log that are bound while the provider is called.
         self.bound: Mapping[str, Any] = {}
-        #: The lines of statuses that wait for the verification, as functions of the confirmed names; None: none waits.
+        #: The log lines of statuses, written only after ``get`` has verified them: functions, each called with the
+        #: confirmed names; None: lines are written at once.
         self.held: list[Callable[[Collection[Name]], None]] | None = None
 
     def names(self, titles: object) -> list[Name]:
