@@ -99,7 +99,10 @@ class CallOutcomes(dict["Name", Outcome]):
         return names
 
     def mention(self, name: Name) -> Outcome:
-        """Return the outcome of a name, new if missing, now mentioned: no logging context can open for it any more."""
+        """Return the outcome of a name, new if missing, and mark the name as mentioned in the log.
+
+        A logging context must be opened before its resources are mentioned, so none can be opened for the name now.
+        """
         outcome = self.get(name)
         if outcome is None:
             outcome = self[name] = Outcome()
@@ -127,7 +130,8 @@ class CallOutcomes(dict["Name", Outcome]):
     def fields(self, names: Sequence[Name]) -> Mapping[str, Any]:
         """Return the log fields of an event about names: the call's, and the names' reference, action and URN.
 
-        The call's fields are bound to its thread; they hold in a thread that the provider starts, too.
+        The call's fields are stored in ``self.bound``, too, for lines of threads that the provider starts: the log's
+        fields are bound only in the thread of the call.
         """
         bound = {**self.bound, **self._log.bound}
         if not names:
@@ -150,10 +154,10 @@ class CallOutcomes(dict["Name", Outcome]):
             self.log(self.subject(names[0]).loglevel, names, f"{text}{self._suffix}", **fields)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
-        """Write the line of a status that was reported, or hold it back until the success is verified.
+        """Write the line of a status that was reported, or postpone it until ``get`` has verified the success.
 
-        Where ``held`` is a list, a line of success is appended to it, as the runtime may still find that nothing has
-        changed. The lines of failures after it are appended too, so that the order stays.
+        If ``held`` is a list, a line of success is appended to it, as the runtime may find that nothing has changed.
+        Failures of names whose call is repeated are not logged here: only the last failure counts.
         """
         if status == "failed":
             self._log_failure([name for name in names if name not in self.repeated], text)
@@ -210,9 +214,10 @@ class CallOutcomes(dict["Name", Outcome]):
             self.copy_status(name, status, text, tainted=tainted)
 
     def copy_status(self, name: Name, status: str, reason: str, *, tainted: bool) -> None:
-        """Set the status of a name without the checks of ``set_status``, which a worker has made on its side.
+        """Set the status of a name without the checks of ``set_status``, for a report of a provider in a worker.
 
-        A failure of a name in ``repeated`` does not count as final: a further call of ``set`` follows.
+        The worker's process has made these checks. A failure of a name in ``repeated`` does not count as final, because
+        a further call of ``set`` follows.
         """
         outcome = self.setdefault(name, Outcome())
         outcome.status, outcome.reason, outcome.tainted = status, reason, tainted
@@ -235,9 +240,10 @@ class CallOutcomes(dict["Name", Outcome]):
         return [name for name in names if self.mention(name).status is None]
 
     def open_context(self, names: list[Name], enclosing: set[Name]) -> None:
-        """Mention the names of a new logging context. Raise ``ProviderError`` for a name that was logged about before.
+        """Mark the names of a new logging context as mentioned.
 
-        ``enclosing``: the names of the logging contexts around the new one, which may have logged about them.
+        Raise ``ProviderError`` for a name about which a line was logged already, as the first line must be the begin of
+        its context. Names in ``enclosing``, those of the logging contexts around the new one, are exempt.
         """
         for name in names:
             outcome = self.get(name)

@@ -38,7 +38,7 @@ class PrivateData:
     """
 
     def __init__(self) -> None:
-        """Begin without records, as for a run without state, which keeps nothing."""
+        """Begin without records, as for a run without a state: its private data is dropped at its end."""
         #: The data in the records, its secrets sealed.
         self._recorded: dict[RecordKey, object] = {}
         #: The data that calls of this run have stored, which takes precedence and is recorded with the outcome.
@@ -46,9 +46,10 @@ class PrivateData:
         self.may_hold_secrets = True
 
     def begin(self, records: Mapping[RecordKey, Record], *, may_hold_secrets: bool) -> None:
-        """Take over the private data of a stack's records; forget the data of calls in an earlier transaction.
+        """Take over the private data of a stack's records for a transaction, and drop the data of an earlier one.
 
-        ``may_hold_secrets``: the state has a key for secrets, or nothing is recorded.
+        ``may_hold_secrets``: the state has a key to encrypt secrets, or nothing is recorded; otherwise ``store``
+        refuses secrets.
         """
         self._recorded = {key: record.private for key, record in records.items() if record.private is not None}
         self.stored = {}
@@ -85,7 +86,8 @@ class DerivedValues:
         self._earlier_code: Sequence[str] = ()
         #: Digest → result that this run has used, as JSON: these are kept for later runs.
         self.used: dict[str, str] = {}
-        #: The earlier run's files of code, if this run has used one of its results: it may load none of them itself.
+        #: The earlier run's files of code, if this run has used one of its results. A change of these files must
+        #: invalidate the results, although this run may not load the files itself.
         self.code: Sequence[str] = ()
 
     def continue_from(self, earlier: Mapping[str, str], code: Sequence[str]) -> None:
@@ -95,7 +97,8 @@ class DerivedValues:
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         """Return ``function(*arguments)``, stored by an earlier run or computed; ``owner``: the type of the function.
 
-        A new result is kept for later runs, unless JSON would return another value for it, such as a list for a tuple.
+        A new result is stored for later runs as JSON, unless JSON would return another value, as a list for a tuple. So
+        a run gets the same value whether it is computed or stored.
         """
         try:
             data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)

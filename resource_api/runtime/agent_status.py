@@ -52,7 +52,8 @@ def status(directory: str, wall: float) -> dict[str, Any]:
 def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> Health:
     """Return the health of an agent from its last run and its pause; ``wall``: the time in seconds since 1970.
 
-    A paused or stale agent has the exit code ``UNKNOWN``. Otherwise the codes of drift and failures are added.
+    A paused or stale agent has the exit code ``UNKNOWN``, as its last run shows nothing about the present. Otherwise
+    the code is the sum of ``DRIFT`` and ``FAILING``, so that monitoring can distinguish both.
     """
     if run is None:
         return Health(UNKNOWN, ("it has not run yet",))

@@ -72,11 +72,11 @@ def validate(call: Call) -> dict[str, Any]:
 
 
 def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, object], text: str) -> Any:
-    """Return the value that ``text`` has in a manifest, for ``eval``.
+    """Return the value that ``text`` has in a manifest, for the command ``eval``.
 
-    The text is an expression such as ``inputs.port``, or contains some: ``http://${inputs.host}/``. The result of a
-    function is ``UNKNOWN``: none is called. A secret is wrapped, or sealed where only its digest is recorded. Raise
-    ``UsageError`` for an unknown name, ``ManifestError`` for a wrong manifest.
+    The text is an expression such as ``inputs.port``, or contains some: ``http://${inputs.host}/``. No function of a
+    provider is called, so the result of one is ``UNKNOWN``. A secret is ``Sensitive``, or a sealed value if only its
+    digest is recorded. Raise ``UsageError`` for an unknown name, ``ManifestError`` for a wrong manifest.
     """
     catalog = runtime.compile(source, inputs)
     resolve = catalog.scope.resolver(partial(_recorded_value, runtime, catalog))
@@ -85,9 +85,10 @@ def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, obje
 
 
 def _recorded_value(runtime: Runtime, catalog: Catalog, path: ExpressionPath) -> Any:
-    """Return the recorded value that a path into a resource leads to, and mask its secrets. Raise ``ValueError``.
+    """Return the recorded value of a path such as ``File[/a].mode`` for ``eval``, which reads no resource.
 
-    The resource is declared, or only recorded: then its record is found by its reference.
+    Its secrets are masked in the log from now on. A resource that is not declared is searched among the records by its
+    reference. Raise ``ValueError`` if nothing is recorded.
     """
     assert isinstance(path.root, tuple)
     state = runtime.store.load(runtime.name(catalog))
@@ -119,11 +120,11 @@ class InputValue(NamedTuple):
 def list_inputs(
     runtime: Runtime, source: Source, inputs: Mapping[str, object], located: Mapping[str, LocatedValue]
 ) -> list[InputValue]:
-    """Return the inputs of a manifest, in its order; ``located`` has the positions of ``inputs``.
+    """Return the inputs of a manifest, in its order, with their values and the positions of these, for the user.
 
-    A missing mandatory input is no error, since the list shows which inputs to give. Only a Python manifest needs them,
-    as it is executed.
-    Raise ``ManifestError`` for a wrong file or value, ``UsageError`` for a secret from the command line.
+    ``located``: the given ``inputs`` with their positions. A missing mandatory input is no error, since the list shows
+    which inputs to give; only a Python manifest needs it, as it is executed. Raise ``ManifestError`` for a wrong file
+    or value, ``UsageError`` for a secret from the command line.
     """
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
     with ProviderPool(runtime.registry, runtime.run) as providers:
@@ -209,7 +210,10 @@ def state_check(call: Call) -> dict[str, Any]:
 
 
 def state_show(call: Call) -> dict[str, Any]:
-    """Return everything that is recorded of the resource ``ref``, private data only with ``shows_private``."""
+    """Return the record of the resource ``ref``; with ``shows_private`` also the provider's private data.
+
+    By default this data is omitted, as it means something only to the provider.
+    """
     state = recorded_stack.RecordedStack(call.runtime, call.options).state
     record = find_record(state, call.options["ref"])
     if not call.options.get("shows_private"):
@@ -229,10 +233,10 @@ def history(call: Call) -> list[dict[str, Any]]:
 
 
 def run(call: Call) -> RunJson | OverviewJson:
-    """Return the document of the recorded run that ``run`` among the options names.
+    """Return the document of one recorded run, selected by the option ``run``.
 
-    With ``since``, a number of seconds, return the overview of the runs of that time until now. Only the overview may
-    be about no run at all, so that the first form raises ``UsageError`` where nothing is recorded.
+    With the option ``since``, a number of seconds, return the overview of all runs in this time until now instead. If
+    nothing is recorded, the overview is empty, while a single run raises ``UsageError``.
     """
     store, options = call.runtime.store, call.options
     if (seconds := options.get("since")) is None:
@@ -242,7 +246,10 @@ def run(call: Call) -> RunJson | OverviewJson:
 
 
 def state_rm(call: Call) -> dict[str, Any]:
-    """Forget the resources ``refs``; of a component all that it has made."""
+    """Remove the resources ``refs`` from the state without deleting them: they are then no longer managed.
+
+    Of a component all members are removed.
+    """
 
     def edit(state: StackState) -> Commit:
         """Return the commit that drops the records and intents of the resources, so that nothing is known of them."""
@@ -279,7 +286,8 @@ def _renaming(state: StackState, source: str, target: str) -> Commit:
     others = [other for other in state.records.values() if other.key != record.key]
     put = [renamed for other in others if (renamed := renames.dependencies(other)) != other]
     put.append(renames.dependencies(record)._replace(title=member.title, parent=parent))
-    # Refreshes that are still to be done name the resources that caused them: replace them by ones with the new name.
+    # A refresh that is still owed is recorded with the names of its causes. ``paid`` removes the refreshes with the old
+    # name, and ``owed`` adds them with the new one.
     owed = {key: [renames(name) for name in sources] for key, sources in state.owed.items() if old in sources}
     return Commit(put, owed=owed, paid=list(owed))
 

@@ -97,9 +97,10 @@ class ProviderSelector:
     def _from_config(
         self, type_name: str, config: Mapping[str, object] | None, providers: ProviderPool
     ) -> SelectedProvider:
-        """Return a type's provider with the configuration of the command line. Raise ``UsageError``.
+        """Return a type's provider with ``config``, the configuration on the command line. Raise ``UsageError``.
 
-        Without one, it is the provider of the type's own name in ``providers.yaml``, or one with defaults alone.
+        If it is None, return the provider with the type's own name in ``providers.yaml``; if there is none, a provider
+        with the default values of its configuration.
         """
         if config is None and (declared := self._find(type_name)) is not None:
             return self._from_manifest(type_name, type_name, declared, {}, providers)
@@ -116,9 +117,10 @@ class ProviderSelector:
     def _from_manifest(
         self, type_name: str, provider: str | None, source: Source, inputs: Mapping[str, object], pool: ProviderPool
     ) -> SelectedProvider:
-        """Return the provider that a manifest configures. Raise ``UsageError`` or ``ManifestError``.
+        """Return the provider that a manifest configures, for a command about resources outside of the manifest.
 
-        Only the parts that its configuration needs are compiled: other resources may be invalid or lack inputs.
+        Only the parts of the manifest on which the configuration depends are compiled, so that errors and missing
+        inputs elsewhere do not prevent the command. Raise ``UsageError`` or ``ManifestError``.
         """
         manifest = self._compiler.read(source, inputs, pool)
         input_values(manifest, inputs)  # raises UsageError for a secret from the command line, needed or not
@@ -203,10 +205,10 @@ def _default_provider(type_name: str, manifest: Manifest) -> str:
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:
-    """Return attribute → the members that resources of a provider declare in a manifest, of ``merged`` attributes.
+    """Return attribute → the members that a provider's resources declare in a manifest, for ``merged`` attributes.
 
-    A generated manifest declares only these members; the system made the others. The manifest is not compiled yet, so
-    the defaults of its files are added here.
+    The command ``resource``, which prints read resources as a manifest, omits all other members of such an attribute:
+    the system has added them. The manifest is not compiled yet, so the defaults of its files are added here.
     """
     declared: dict[str, set[str]] = {}
     for resource in manifest.resources if definition.merged else ():

@@ -136,9 +136,9 @@ class RunEnvironment(ResourceReader):
 
     @property
     def state_options(self) -> str:
-        """The options that select this state in a command that an error advises: `` --state sqlite:/a --stack prod``.
+        """The options of this state, `` --state sqlite:/a --stack prod``, without those with default values.
 
-        Options with their default values are left out.
+        Error messages advise commands with them, such as ``state untaint``, which otherwise would use another state.
         """
         url = self._state if isinstance(self._state, str) and self._state not in MEMORY else None
         stack = None if self.stack == "default" else self.stack
@@ -152,9 +152,10 @@ class RunEnvironment(ResourceReader):
         return environment
 
     def with_copied_state(self, store: Store, catalog: Catalog | None = None) -> Self:
-        """Return a copy for a rehearsal with another store, to which stacks are copied; this one is not locked.
+        """Return a copy of this environment for a rehearsal, with the given store, to which the stacks are copied.
 
-        With a ``catalog``, copy only its own stack and those whose outputs it uses: no other one can affect its plan.
+        The present store is only read, without its lock. With a ``catalog``, copy only its own stack and the stacks
+        whose outputs it uses: no other stack can affect its plan.
         """
         names = self.store.stacks()
         if catalog is not None:
@@ -197,7 +198,7 @@ class RunEnvironment(ResourceReader):
 
     @property
     def compiler(self) -> ManifestCompiler:
-        """A compiler for one run: it notes the files of that run's assets and archives."""
+        """A new compiler for one run: it collects the files of that run's assets, to warn if others can change them."""
         compiler = ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs, self._contents)
         compiler.input_files = self.input_files
         return compiler
@@ -257,9 +258,10 @@ class RunEnvironment(ResourceReader):
         self._wait(lambda seconds: self.store.claim(name, seconds), _STACK_ATTEMPT)
 
     def _wait(self, acquire: Callable[[float], object], attempt: float) -> None:
-        """Call ``acquire``, which gets a lock within the seconds that it is given, or raises ``StateLocked``.
+        """Call ``acquire`` to get a lock within ``lock_timeout``; its argument is the number of seconds to wait.
 
-        Where progress is shown, it is called for ``attempt`` seconds at a time, to show the present holder in between.
+        If progress is shown, it is called again and again for ``attempt`` seconds: the display shows the holder of the
+        lock in between, which may change. Raise ``StateLocked``.
         """
         if self.run.progress is None or not self.lock_timeout:
             acquire(self.lock_timeout)
@@ -298,7 +300,8 @@ class _LockWait:
     def try_lock(self, acquire: Callable[[float], object], attempt: float, until: float) -> bool:
         """Call ``acquire`` once, for at most ``attempt`` seconds and not beyond ``until``; return whether it succeeded.
 
-        Raise ``StateLocked`` where the time limit has come: less than an ``attempt`` remained.
+        After a failure its error is stored, with the present holder of the lock for the display. The last attempt,
+        which the time limit ``until`` shortens, raises the error, ``StateLocked``.
         """
         remaining = until - time.monotonic()
         try:

@@ -94,13 +94,13 @@ def import_resources(
     strict: str = "error",
     foreign_records: Mapping[str, ForeignRecord] = MappingProxyType({}),
 ) -> list[ImportOutcome]:
-    """Record the existing resources that the manifest declares as ``targets`` as ours (contract §10.11).
+    """Record existing resources that the manifest declares as managed by it (contract §10.11).
 
-    A target is a reference or URN, or has wildcards as ``--target`` has. ``name``, unless None, must be the name that
-    is declared for the only one, in any spelling; a second target that is not declared is ``name``. A missing resource
-    is an error only where a target names it. ``strict``: as for ``Snapshot``. ``foreign_records``: by reference, the
-    records of another tool, whose private data and status are taken over. Raise ``UsageError`` when a target is not
-    declared.
+    Each of ``targets`` is a reference, a URN, or a pattern as for ``--target``; a resource that only a pattern matches
+    may be missing. With a single target, ``name`` is its declared name, or the system's id of it if its type imports by
+    id; None: not given. A last target that is not declared is taken as ``name``. ``strict``: as for ``Snapshot``.
+    ``foreign_records``: reference → record of another tool, whose private data and status are taken over. Raise
+    ``UsageError`` for a target that is not declared.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")
@@ -149,10 +149,10 @@ def _commit(
 
 
 def _is_ours(entry: Entry, state: StackState) -> bool:
-    """Return whether a resource needs no import: it is recorded as ours, and the record is certainly about it.
+    """Return whether a resource needs no import, as its record is marked as owned and has the right id.
 
-    Where the system gives resources an id, an interrupted replacement may have created a resource with another id than
-    the recorded one.
+    If the system gives resources of the type an id, an interrupted run may have created a new resource: then the
+    recorded id may be that of the old one, and the resource is imported again.
     """
     record = state.records.get(entry.key)
     if record is None or not record.owned:
@@ -163,8 +163,8 @@ def _is_ours(entry: Entry, state: StackState) -> bool:
 def _read_entries(entries: Sequence[Entry], snapshot: Snapshot, name: str | None) -> dict[int, _Reading]:
     """Read the resources to import; return entry's index → its row or None, and the reason of a failure or "".
 
-    ``name``, unless None, belongs to the only entry: if its type can import by id, that is the system's id of the
-    resource, which cannot be read by its declared name before it is recorded.
+    ``name``, unless None, belongs to the only entry. If its type has the feature ``import``, the name is the system's
+    id of the resource, by which the provider reads a resource that has no record yet.
     """
     by_instance: dict[str, list[Entry]] = {}
     stated: dict[str, dict[Name, str]] = {}
@@ -212,9 +212,10 @@ def log_import(runtime: Runtime, outcome: ImportOutcome, type_name: str = "") ->
 
 
 def _declared_entries(catalog: Catalog, targets: Sequence[str], stack: StackName) -> tuple[set[int], list[Entry]]:
-    """Return the indices of the entries that targets name, and all entries that they select, in order.
+    """Return the indices of the entries that are targets by their own reference, and all selected entries, in order.
 
-    A pattern selects entries without naming them: only a named resource must exist. Raise ``UsageError``.
+    The latter include entries that only a pattern matches. The caller reports a missing resource as an error only if
+    its index is among the former. Raise ``UsageError``.
     """
     explicit, indices = set[int](), set[int]()
     for target in targets:
@@ -234,7 +235,10 @@ def _is_pattern(target: str) -> bool:
 
 
 def _named_entry(catalog: Catalog, target: str) -> Entry | None:
-    """Return the entry that a target names alone, or None: a title may contain the characters of a pattern."""
+    """Return the entry whose reference is exactly ``target``, or None.
+
+    It is searched before the target is taken as a pattern, because a title may contain ``*`` itself.
+    """
     with suppress(ValueError):
         return catalog.find(reference.parse_name(target))
     return None
@@ -243,8 +247,8 @@ def _named_entry(catalog: Catalog, target: str) -> Entry | None:
 def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
     """Return whether the last target is the name or id of the resource before it (``import SITE REFERENCE NAME``).
 
-    It is, if it matches no declared resource. As the third target or later it must also not look like a reference,
-    which would be a mistyped one.
+    A last target that matches no declared resource is taken as a name. Of three or more targets, one that looks like a
+    reference is more likely a mistyped reference, which is then reported.
     """
     *others, last = targets
     if not others or (len(others) > 1 and "[" in last):
@@ -256,7 +260,10 @@ def _ends_with_name(targets: Sequence[str], catalog: Catalog) -> bool:
 
 
 def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], providers: ProviderPool) -> None:
-    """Raise ``UsageError`` unless ``name`` is the declared name of the only target, or its id where a type has ids."""
+    """Raise ``UsageError`` unless ``name`` is the declared name of the only target, so that no other one is imported.
+
+    For a type that imports by id, ``name`` is the id and may be any text.
+    """
     if len(targets) > 1 or _is_pattern(targets[0]):
         msg = f"the name '{name}' goes with one reference; declare the name of each resource that is to be imported"
         raise UsageError(msg)

@@ -80,8 +80,8 @@ class ManifestCompiler:
     ) -> Catalog:
         """Return the catalog of a manifest, with warnings of files that other users can change, or that show secrets.
 
-        ``from_file``: ``source``, a manifest that was read already, comes from a file. Raise ``ManifestError``, and
-        ``UntrustedCode`` for a Python manifest that others can write to.
+        ``from_file``: warn of such files also if ``source`` is no path, but a manifest that was read from a file
+        before. Raise ``ManifestError``, and ``UntrustedCode`` for a Python manifest that others can write to.
         """
         catalog = self._compile(self.read(source, inputs, providers), inputs, providers)
         is_sent_or_saved = bool(catalog.manifest.saved_in) or catalog.manifest.file == reading.STDIN
@@ -104,7 +104,7 @@ class ManifestCompiler:
         deleted.
         """
         input_values(manifest, inputs)  # raises UsageError for a secret from the command line, needed or not
-        # Empty of everything that refers to resources, or would be an error without them.
+        # Without the sections that refer to resources, which would be errors now.
         frame = manifest._replace(
             resources=(),
             outputs={},
@@ -130,7 +130,8 @@ class ManifestCompiler:
         """Return a manifest with its includes, and make its types known: the versions and providers that it selects.
 
         Terraform providers are started, as only they know their types. ``complete``: an include whose condition lacks
-        an input is an error; otherwise it is left out. Raise ``UsageError`` for inputs that are no mapping.
+        an input is an error. Otherwise it is omitted, for commands that need only a part, as ``destroy`` the providers.
+        Raise ``UsageError`` for inputs that are no mapping.
         """
         manifest = self.read_declarations(source, inputs, providers, complete=complete)
         if families := [declared for declared in manifest.providers.values() if declared.is_program]:
@@ -145,10 +146,10 @@ class ManifestCompiler:
     def read_declarations(
         self, source: Source, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool = True
     ) -> Manifest:
-        """Return a manifest with its includes as ``read`` does, but search no program of its providers.
+        """Return a manifest with its includes as ``read`` does, but without starting its Terraform providers.
 
-        ``providers lock`` needs that: the programs are not locked yet. ``complete``: an include whose condition lacks
-        an input is an error; otherwise it is left out. Raise ``UsageError`` for inputs that are no mapping.
+        The command ``providers lock`` calls this method, because it records the programs of these providers only now.
+        ``complete``: as for ``read``. Raise ``UsageError`` for inputs that are no mapping.
         """
         if not isinstance(inputs, Mapping):
             raise UsageError(f"inputs must be a mapping of names to values, not {inputs!r:.80}")
@@ -178,10 +179,11 @@ class ManifestCompiler:
     def _reason_to_leave_out(
         self, manifest: Manifest, when: object, inputs: Mapping[str, object], providers: ProviderPool, *, complete: bool
     ) -> str:
-        """Return the reason to leave out an include, or "" if its condition ``when`` holds.
+        """Return the reason to omit an include, or "" if its condition ``when`` holds.
 
-        ``manifest``: the files before the include. A condition that fails for wrong or missing inputs is such a reason,
-        but if ``complete``, a ``ManifestError`` with all problems of the inputs.
+        ``manifest``: the files before the include. If the condition cannot be evaluated because inputs are wrong or
+        missing, its error is the reason. With ``complete`` raise a ``ManifestError`` with all problems of the inputs
+        instead, which are the cause.
         """
         scope, definitions = self._scope(manifest, inputs, providers)
         diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])

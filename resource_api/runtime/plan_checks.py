@@ -50,7 +50,7 @@ class PolicyEvaluator:
         #: The manifest, which has the positions of the declarations.
         self._manifest: Manifest
         self._notify = notify
-        #: The warnings sent so far: a resource is checked again before it is carried out.
+        #: The warnings sent so far. A resource is checked in the plan and again before its step, and warns once.
         self._sent: set[Problem] = set()
 
     def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
@@ -133,9 +133,10 @@ def _policy_problem(answer: object) -> Problem:
 
 
 def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield the problems of a policy about a plan.
+    """Yield the problems of a policy about a plan, each about one of its steps or about the whole plan.
 
-    A problem that names no step of the plan becomes one about the whole plan: otherwise it would forbid nothing.
+    A problem with the reference of a resource that has no step becomes one about the whole plan, which then fails all
+    steps: otherwise the policy's typing error would allow everything.
     """
     references = {step.reference for step in policy_plan.steps}
     for problem in problems:
@@ -147,10 +148,10 @@ def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Proble
 
 
 def _with_failures(planned: ExecutionPlan, errors: Sequence[Problem]) -> ExecutionPlan:
-    """Return a plan in which the steps that policy errors name have failed, so that they are not carried out.
+    """Return a plan in which the steps that policies forbid have failed, so that they are not carried out.
 
-    An error that names no step fails all steps that would change something. Raise ``ResourceError`` if there are none:
-    a forbidden plan must not pass unnoticed.
+    An error without a reference, about the whole plan, fails all steps that would change something. Raise
+    ``ResourceError`` if there are none: a forbidden plan must not pass unnoticed.
     """
     by_reference: dict[str, list[str]] = {}
     for error in errors:
@@ -191,7 +192,11 @@ _CHECKED_ACTIONS: Final = CREATING | {Action.UPDATE, Action.RUN}
 
 
 def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Problem]:
-    """Return the missing prerequisites of a plan's steps, as warnings with the positions of the declarations."""
+    """Return the missing prerequisites of a plan's steps, as warnings with the positions of the declarations.
+
+    An error of a provider's ``preflight`` is dropped if an earlier step of the plan may provide the missing thing. A
+    warning of the provider is always returned.
+    """
     manifest, acting = plan.catalog.manifest, _acting(plan)
     by_instance: dict[str, dict[Name, Step]] = {}
     for step in acting.values():
@@ -210,10 +215,10 @@ def preflight_warnings(plan: ExecutionPlan, providers: ProviderPool) -> list[Pro
 def refusal_warnings(
     plan: ExecutionPlan, refusals: Sequence[Refusal], warnings: Sequence[Problem]
 ) -> Iterator[Problem]:
-    """Yield a warning for each change that would fail now, as the simulation of its program shows (``refusals``).
+    """Yield a warning for each of ``refusals``: changes that failed in the simulation of their program, as by apt.
 
-    A change that an earlier step may make possible gets no warning, and neither does one whose steps have one among
-    ``warnings`` already.
+    A change gets no warning if an earlier step may make it possible, or if one of its steps has a warning of
+    ``preflight`` already (``warnings``).
     """
     earlier = _EarlierSteps(plan, _acting(plan))
     warned = {problem.reference for problem in warnings}
@@ -234,7 +239,10 @@ def _acting(plan: ExecutionPlan) -> dict[int, Step]:
 
 
 def _is_checked(step: Step) -> bool:
-    """Return whether ``preflight`` can check a step: it is decided, and its type offers that for the step's action."""
+    """Return whether ``preflight`` can check a step: its values are known, and its type checks the step's action.
+
+    A type with the feature ``preflight`` checks all actions except deletions, for these ``preflight_of_removals``.
+    """
     features = step.definition.features
     actions = _CHECKED_ACTIONS | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED_ACTIONS
     return "preflight" in features and step.action in actions and not step.deferred
@@ -275,7 +283,10 @@ class _EarlierSteps:
 
     @cached_property
     def _present(self) -> set[int]:
-        """The indices of the entries whose resources exist after their steps, if none of these fails."""
+        """The indices of the entries whose resources will exist after the run, as they may be prerequisites of others.
+
+        Steps that have an error already, or are only simulated, create nothing.
+        """
         noop = self._plan.options.noop
         return {
             step.entry.index
@@ -286,7 +297,8 @@ class _EarlierSteps:
     def _is_one_before(self, indices: Sequence[int], index: int) -> bool:
         """Return whether one of ``indices`` (ascending) is carried out before ``index``.
 
-        In a sequence that is the order of the indices; in a parallel run only requirements come first for certain.
+        In a sequential run steps are carried out in the order of their indices. In a parallel run only the requirements
+        of a step are certain to be before it.
         """
         if self._plan.options.parallel > 1:
             return not (descendants([index], self._plan.catalog.requires) - {index}).isdisjoint(indices)

@@ -43,9 +43,9 @@ def report_findings(
 ) -> None:
     """Log changes in doubt, undeclared records and effects on other stacks in ``store`` before a run acts.
 
-    Send drift and planned changes to ``notify``, unless None. ``recorded``: whether the run is one of a stack, unlike a
-    change by the command ``resource``. The other stacks, which take time to read, are read only if something may be
-    written, or at level info.
+    Send drift and planned changes to ``notify``, unless None. ``recorded``: False for a change by the command
+    ``resource``, which belongs to no stack. To read the other stacks takes time, so they are read only if this run may
+    write something, or if lines of the level info are shown.
     """
     if notify is not None:
         for drift in plan.drift:
@@ -138,8 +138,8 @@ def _report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
 def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
     """Yield the steps whose resource another stack may record too, to log it.
 
-    At the level info these are all steps about a resource that exists or shall exist; otherwise those that change it or
-    first record it.
+    Only steps that change a resource or first record it may conflict with another stack, and are warned of. The others
+    are logged at info, so they are yielded only if that level is shown.
     """
     every = log.enabled("info")
     for step in plan.steps:
@@ -149,7 +149,7 @@ def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
 
 
 def _changes_or_records(step: Step) -> bool:
-    """Return whether this run changes a resource or first records it."""
+    """Return whether this run changes a resource or first records it: only then another stack is affected."""
     if step.entry.meta.noop:
         return False
     return step.action not in _READING_ACTIONS or bool(step.refreshed_by) or step.record is None
@@ -227,9 +227,9 @@ def _recording_stacks(
 def is_same_place(definition: TypeDefinition, instances: ProviderInstances, state: StackState, record: Record) -> bool:
     """Return whether a record of another stack may be about the same system as a resource of this stack.
 
-    ``state``: of that stack. ``definition``: of the provider instance here, one of ``instances``. The systems are
-    compared by the configurations of their providers. Where a type has no configuration, its system is the machine:
-    then the one that wrote the other stack last counts.
+    Only then a change of one affects the other. The systems are compared by the configurations of their providers. A
+    type without a configuration manages its machine: the record's machine is the one that wrote its stack last.
+    ``state``: of the other stack; ``definition``: of the provider instance here, one of ``instances``.
     """
     if not definition.config.attributes:
         return state.machine in {"", machine_id()}

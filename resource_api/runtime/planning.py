@@ -89,8 +89,8 @@ class Planning:
     ) -> planner.ExecutionPlan:
         """Return the plan of a manifest; for ``destroy`` the one of the empty manifest of its project.
 
-        With a ``request``, resources that an earlier run found unchanged may be left out. Under policies none is left
-        out, as they check every resource in each run.
+        With a ``request``, the cached conclusion of an earlier run may be used: resources that it recorded as unchanged
+        are then omitted. With policies none is omitted, as they check every resource in each run.
         """
         environment = self._environment
         if self.options.destroy:
@@ -102,10 +102,10 @@ class Planning:
         return self._plan_catalog(environment.catalog(source, inputs, self._providers))
 
     def plan_again(self, plan: planner.ExecutionPlan) -> planner.ExecutionPlan:
-        """Return a new plan of an earlier plan's catalog, by the present state and system.
+        """Return a new plan of an earlier plan's catalog, for a program that applies this plan: state may have changed.
 
-        Its orphans, the undeclared resources appended to the catalog, are matched anew. Resources that the cache left
-        out of the earlier plan are compiled again from the text that was read then.
+        The orphans, undeclared resources that were appended to the catalog, are removed, as they are matched again. If
+        the cache omitted resources of the earlier plan, the whole manifest is compiled from its text of that time.
         """
         if plan.cached_unchanged:
             documents = [reading.parse(source.raw, source.file) for source in plan.catalog.manifest.documents]
@@ -137,10 +137,10 @@ class Planning:
         return self._decide(catalog, state)
 
     def _plan_incrementally(self, request: CacheRequest) -> planner.ExecutionPlan | None:
-        """Return a plan without the resources that the cache holds as unchanged, or None if all must be planned.
+        """Return a plan without the resources that the cache has as unchanged, or None if all must be planned.
 
-        An earlier run has saved them; they are left out as long as manifest, code and state are the same. The rest of
-        the manifest is compiled and decided here like a whole one.
+        The conclusion of an earlier run has these resources; it is valid as long as manifest, code and state are the
+        same. The rest of the manifest is compiled and decided like a whole manifest.
         """
         environment = self._environment
         if (conclusion := environment.store.load_conclusion(request.label)) is None:
@@ -182,8 +182,8 @@ class Planning:
     def _match(self, catalog: Catalog, state: StackState) -> tuple[Catalog, Prior, purging.Purging | None]:
         """Configure the providers, and match the catalog with the records of the state.
 
-        Return the catalog and the match, both with the resources that ``purge`` deletes, and the ``Purging`` that found
-        them, or None without one.
+        Return the catalog and the match, both with the resources that ``purge`` deletes, and the ``Purging``, which
+        later reports types that could not be listed; None if nothing is purged.
         """
         options, providers = self.options, self._providers
         if options.partial or options.replace:
@@ -201,7 +201,10 @@ class Planning:
         return catalog, prior, purge
 
     def _select(self, catalog: Catalog, prior: Prior) -> set[int] | None:
-        """Return the indices of the selected entries, or None for all; warn of tags that select nothing."""
+        """Return the indices of the entries that ``--target``, ``--exclude`` and tags select, or None for all.
+
+        Warn of tags that select nothing, as they may be mistyped.
+        """
         options = self.options
         if not options.partial:
             return None
@@ -245,8 +248,8 @@ class Planning:
     def complete(self, plan: planner.ExecutionPlan) -> Plan:
         """Return a plan with the side effects of its steps, and warn of changes that would fail.
 
-        Both take time, as providers are asked: side effects are added only if the plan is shown or the user has agreed
-        to it, and warnings are sent only if it is shown.
+        Both take time, as providers compute them. Side effects are added only to a plan that is shown, or to which the
+        user has agreed (``bound``): the run then refuses others. Warnings are sent only about a plan that is shown.
         """
         is_shown = self.options.shown or self.options.noop
         refusals: Sequence[side_effects.Refusal] = ()
@@ -312,10 +315,10 @@ def planned(
 
 
 def _recorded_in_sync(plan: planner.ExecutionPlan, providers: ProviderPool) -> frozenset[int]:
-    """Return the entries in sync, for which the run writes nothing.
+    """Return the indices of a plan's entries in sync, whose records the run need not write.
 
-    An entry of a type with several providers is not among them if its present provider is another one than the
-    recorded one: it has yet to be recorded.
+    If the present provider of an entry differs from the recorded provider, as for a type with several ones, the entry
+    is removed from them: the new provider must be recorded.
     """
     indices = set()
     for index in plan.in_sync:

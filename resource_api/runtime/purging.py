@@ -83,8 +83,9 @@ class Purging:
     def _strays(self, rule: PurgeRule) -> Sequence[Record]:
         """Return the resources that a rule of ``purge`` deletes: listed by their type, and declared nowhere.
 
-        Each is its record, or else one made of its listed row, in the order of the list. Resources of other stacks are
-        not among them; these stacks take time to read, so they are read only if this stack leaves any resource.
+        They are returned as records, in the order of the list: the existing record, or a new one made from the listed
+        row. Resources that other stacks record are excluded. To read these stacks takes time, so they are read only if
+        any resource is not excluded by this stack.
         """
         rows = self._listed(rule)
         kept_names = self._kept_names(rule.definition) if rows else ()
@@ -126,7 +127,10 @@ class Purging:
         return rows
 
     def _kept_names(self, definition: TypeDefinition) -> Collection[Name]:
-        """Return the names of a type that no purge deletes: declared, protected, to be forgotten, or replaced."""
+        """Return the names of a type that no purge deletes, because this stack declares or manages them otherwise.
+
+        These are the names of declared and moved resources, and of records that ``_is_kept`` selects.
+        """
         prior, instance = self._prior, definition.instance
         # ``--prune`` deletes these as well, so their presence in the catalog keeps none from a purge.
         pruned = {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
@@ -140,7 +144,11 @@ class Purging:
         return kept_names
 
     def _is_kept(self, record: Record) -> bool:
-        """Return whether a recorded resource stays: it is left by a replacement, protected, or to be forgotten."""
+        """Return whether no purge deletes a recorded resource.
+
+        It stays if its declaration protects or retains it or it is external; if ``removed`` names it, as it is only to
+        be removed from the state; or if it belongs to an unfinished replacement, which has steps of its own.
+        """
         lifecycle = record.lifecycle
         leftover = record.is_replaced or record.status == "pending"
         is_exempt = lifecycle.protect or lifecycle.retain or lifecycle.external
