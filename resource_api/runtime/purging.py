@@ -183,9 +183,9 @@ class Purging:
         return self._states
 
     def _record(self, definition: TypeDefinition, name: Name, row: Values) -> Record:
-        """Return the record of a resource to purge, which its orphan in the catalog is made of.
+        """Return the record of a resource to purge, from which ``_with_orphans`` makes the entry of its step.
 
-        A resource that was never recorded gets a record that is made of its listed row.
+        For a resource that was never recorded, return a new record made from its listed row.
         """
         key = definition.instance, name
         recorded = self._undeclared.get(key) or self._prior.state.records.get(key)
@@ -195,9 +195,9 @@ class Purging:
         )
 
     def _with_orphans(self, strays: Sequence[tuple[Record, PurgeRule]]) -> tuple[Catalog, Prior]:
-        """Return catalog and match with an orphan for each of ``strays``, by which a step deletes it.
+        """Return catalog and match with an orphan for each of ``strays``: an entry by which the planner deletes it.
 
-        A resource that ``--prune`` deletes too has an orphan already and gets no second one.
+        A resource that ``--prune`` deletes as well has an orphan already, and gets no second one.
         """
         prior, rules = self._prior, {record.key: rule for record, rule in strays}
         present = {self._catalog.entries[index].key: index for index in prior.orphans}
@@ -206,6 +206,7 @@ class Purging:
             # A resource that is not ours is only forgotten by ``--prune``, but deleted by ``purge``.
             if record.key in present and not record.owned:
                 orphans[present[record.key]] = OrphanKind.PURGED
+        # ``add_orphans`` reverses the order, as records are deleted from the last to the first: here the order stays.
         added = [(record, OrphanKind.PURGED) for record, _ in reversed(strays) if record.key not in present]
         catalog, kinds = add_orphans(self._catalog, added, self._snapshot.providers.functions)
         orphans |= kinds
@@ -216,7 +217,11 @@ class Purging:
         return catalog, prior._replace(orphans=orphans, purges=purges, undeclared=undeclared)
 
     def report_unlisted(self, plan: ExecutionPlan) -> None:
-        """Warn of types that cannot be listed and purged yet. Raise ``PurgeError`` where no step can change that."""
+        """Warn of types that cannot be listed yet, so that nothing of them is purged in this run.
+
+        A step of the plan may make the listing possible, as by installing a program. Raise ``PurgeError`` for a plan
+        without such a step, one that changes anything: then each later run would fail in the same way.
+        """
         if not self._unlisted:
             return
         if not any(would_change(step) for step in plan.steps):

@@ -86,11 +86,14 @@ class RecordedStack:
 
     @contextmanager
     def changing(self, command: str) -> Iterator[None]:
-        """Hold the lock of the state within the block, and add ``command`` to the stack's history at its end."""
+        """Hold the lock of the state within the block, and add ``command`` to the stack's history at its end.
+
+        A stack that is not recorded is an error at once, unless another process holds the lock: its run may record the
+        stack, so the check is repeated under the lock.
+        """
         try:
             name = self.name
         except UsageError:
-            # The first run of another process may be about to record it: the lock waits for its end.
             if not self.store.holder():
                 raise
         with self._runtime.lock(command):
@@ -102,7 +105,7 @@ class RecordedStack:
 
 @contextmanager
 def finishing(store: Store, name: StackName, command: str) -> Iterator[None]:
-    """Add a command to the history of a stack at the end of the block, unless that raises."""
+    """Add a command that edits a state to the history of its stack, after the block; not if the block raises."""
     started = time.time()
     yield
     store.finish_run(name, {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()})
@@ -122,9 +125,10 @@ def selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION)
 
 
 def all_selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION) -> Sequence[StackName]:
-    """Return the stack of ``--project``, or the stacks of that name of all projects. Raise ``UsageError`` for none.
+    """Return the stack that ``--stack`` and ``--project`` select; without ``--project``, that stack of every project.
 
-    ``advice``: the end of the message about a stack that is not recorded, empty where no option selects it.
+    Raise ``UsageError`` if there is none. ``advice``: the end of the message about a stack that is not recorded, such
+    as the option that selects another one.
     """
     stack, project = settings.get("stack") or "default", settings.get("project")
     recorded = store.stacks()
@@ -159,7 +163,8 @@ def _listed(names: Sequence[StackName]) -> str:
 def _not_recorded(name: StackName, recorded: Sequence[StackName]) -> str:
     """Return the error message about a stack that is not recorded, with the nearest recorded name.
 
-    It names the project where nothing is recorded of that, and otherwise the stack.
+    If the project has other stacks, the message is about the stack, and otherwise about the project, as the mistyped
+    one of both.
     """
     if not recorded:
         return "nothing is recorded yet"
@@ -179,9 +184,10 @@ def no_record(state: StackState, target: Reference) -> str:
 
 
 def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = False) -> object:
-    """Return one output; ``reveal``: without masking.
+    """Return one output, for the command ``output``; with ``reveal`` in clear instead of masked.
 
-    Raise ``ResourceAPIError`` for an unknown output, and for a secret to reveal of which only a digest is recorded.
+    Raise ``ResourceAPIError`` for an unknown output. Raise it also for a secret that cannot be revealed, because a
+    state without a key records only its digest.
     """
     if name not in outputs:
         raise ResourceAPIError(f"there is no output '{name}'{hint(name, outputs)}")
@@ -189,7 +195,10 @@ def find_output(outputs: Mapping[str, object], name: str, *, reveal: bool = Fals
 
 
 def revealed(outputs: Mapping[str, object]) -> dict[str, object]:
-    """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
+    """Return outputs in clear, for ``output --reveal``.
+
+    Raise ``ResourceAPIError`` for secrets of a state without a key, which records only their digests.
+    """
     values_in_clear = {name: values.reveal(open_sealed(value)) for name, value in outputs.items()}
     if hidden := [name for name, value in values_in_clear.items() if has_sealed(value)]:
         msg = (
@@ -214,9 +223,10 @@ def resource_summary(state: StackState, record: Record) -> dict[str, object]:
 
 
 def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, Any]]:
-    """Return the finished runs of stacks in the order in which they ended.
+    """Return the finished runs of stacks in the order in which they ended, for reports.
 
-    The field ``kept`` of a run: whether the store still has its document.
+    The field ``kept`` of a run is true if the store still has its document; otherwise only its line in the history
+    remains. If the list of documents cannot be read, no run has one.
     """
     saved: Sequence[str] = ()
     with suppress(OSError):
@@ -232,9 +242,10 @@ def find_record(state: StackState, text: str) -> Record:
 
 
 def _find_named(state: StackState, target: Reference) -> list[Record]:
-    """Return the record of a resource, then those of resources that it has replaced and that are not deleted yet.
+    """Return the record of a resource, then those of its replaced predecessors that are not deleted yet.
 
-    Raise ``UsageError`` if the resource is not recorded.
+    ``state rm`` removes all of them from the state, since they are one resource of the user. Raise ``UsageError`` if
+    the resource is not recorded.
     """
     records = state.records.values()
     matching = [record for record in records if record.reference == target]
@@ -248,8 +259,9 @@ def _find_named(state: StackState, target: Reference) -> list[Record]:
 def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
     """Return the keys under which a resource, or each resource of a component, is recorded, for ``state rm``.
 
-    Resources that it has replaced and that are not deleted yet are included. An interrupted run may have left only an
-    intent to change the resource: then its key is returned. Raise ``UsageError`` if nothing is recorded of the name.
+    The keys of its replaced predecessors that are not deleted yet are included. After an interrupted run there may be
+    only an intent to change the resource: then the intent's key is returned. Raise ``UsageError`` if nothing is
+    recorded of the resource.
     """
     target = parse_reference(text, state)
     name = str(target)
@@ -300,7 +312,8 @@ class Runs:
     def _last(self, name: str, before: int) -> Mapping[str, Any]:
         """Return the newest run with a document, or the one ``before`` runs earlier; ``name``: the user's word for it.
 
-        Where no document is kept, all runs count. Raise ``UsageError`` if there are too few.
+        Only runs that changed or failed something have a document, and ``last`` means these. If the store has no
+        document at all, all runs of the history count. Raise ``UsageError`` if there are too few.
         """
         runs = [run for run in self.all if run["kept"]] or self.all
         if len(runs) <= before:
@@ -325,9 +338,10 @@ def recorded_runs(store: Store, settings: Settings) -> Runs:
 
 
 def _is_whole(document: RunJson) -> bool:
-    """Return whether the document of a run is intact, as its file may have been edited.
+    """Return whether the document of a run is intact, because its file may have been edited, and rendering could fail.
 
-    It fits the schema, its numbers of calls exist, and its times are finite.
+    It must match the schema, its steps and critical path must refer to calls in the document by their index, and its
+    times must be finite.
     """
     if not document_schema.accepts(document_schema.load("run"), document):
         return False
@@ -340,8 +354,9 @@ def _is_whole(document: RunJson) -> bool:
 def overview(runs: Runs, since: float, until: float) -> OverviewJson:
     """Return the overview of the runs that ended in a period, given in seconds since 1970, for ``report --since``.
 
-    A stack is failing if its last run failed, whenever that was. Lists are cut, and texts too: the overviews of many
-    hosts make one page. Only documents that a list needs are loaded, which takes time.
+    A stack is failing if its last run failed, even before the period. Lists and texts are cut, because the overviews
+    of many hosts are shown on one page. To load documents takes time, so only those are loaded from which a list of the
+    overview is made.
     """
     finished: list[Line] = [run for run in runs.all if "summary" in run]
     recent = [run for run in finished if run["ended"] >= since]
@@ -502,11 +517,11 @@ class CopiedStack(NamedTuple):
 def copy_stacks(
     source: Store, target: Store, names: Sequence[StackName], url: str, timeout: float
 ) -> list[CopiedStack]:
-    """Copy stacks with lineage, serial, resources, outputs, due refreshes, open intents and runs.
+    """Copy whole stacks to another store, also their history of runs; return a row for each stack.
 
-    Return a row for each stack. Those that an interrupted copy has written stay as they are. ``url`` is the target's,
-    for messages. ``timeout``: seconds to wait for each lock. Raise ``ManifestError`` where the target has a stack of
-    another lineage or a newer one, before anything is copied, and ``StateError``.
+    The command can be repeated after an interruption, since stacks that are copied already are unchanged. ``url``: that
+    of the target, for messages. ``timeout``: seconds to wait for each lock. Raise ``ManifestError``, before anything is
+    copied, if the target has a stack of another lineage or a newer state of one; and ``StateError``.
     """
     source.check()
     with source.lock("state copy", timeout), target.lock("state copy", timeout):
@@ -522,7 +537,10 @@ def copy_stacks(
 
 
 def _check_replaceable(target: Store, states: Mapping[StackName, StackState], url: str) -> None:
-    """Raise ``ManifestError`` unless each of ``states`` may replace the target's state of the same stack."""
+    """Raise ``ManifestError`` for a state that must not replace the target's state of the same stack.
+
+    Such a state has another lineage or is older, so that newer records of the target would be lost.
+    """
     problems = []
     for name, state in states.items():
         if reason := state_export.replacement_problem(target.load(name), state):

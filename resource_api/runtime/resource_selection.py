@@ -45,11 +45,11 @@ def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
 
 
 def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition], set[str]]:
-    """Return the types that ``user,group`` or ``ssh*`` mean, each once, and the names that are no patterns.
+    """Return the types that ``user,group`` or ``ssh*`` selects, each once, and the names of those without a pattern.
 
-    It is an error if a type of such a name cannot be listed. A pattern, such as ``*`` for all types, means only those
-    that can be listed; the reason for leaving a type out is logged at info, a broken file as a warning. Raise
-    ``UsageError`` for no type, and for an explicit type without resources.
+    The caller reports an error if one of the latter cannot be listed. A pattern, such as ``*`` for all types, selects
+    only types that can be listed: the reason for omitting a type is logged at info, a broken file as a warning. Raise
+    ``UsageError`` if no type is selected, and for an explicit type without resources.
     """
     definitions: dict[str, TypeDefinition] = {}
     explicit = set[str]()
@@ -86,7 +86,10 @@ def _matching_types(reader: ResourceReader, pattern: str) -> Iterator[TypeDefini
 
 
 def _reason_to_leave_out(reader: ResourceReader, definition: TypeDefinition) -> str:
-    """Return the reason why a type's resources cannot be listed without further information, or an empty text."""
+    """Return the reason why a type's resources cannot be listed without further options, or "".
+
+    A pattern then omits the type. A type with several providers is omitted if none of them is suitable here.
+    """
     if not definition.attributes:
         return "it has functions and no resources"
     if definition.config.attributes:
@@ -97,7 +100,7 @@ def _reason_to_leave_out(reader: ResourceReader, definition: TypeDefinition) -> 
         several = reader.suitability(definition.name)
     except DefinitionError as error:
         reader.run.log.write("warning", definition.name, str(error), definition.name)
-        return ""  # to read it is an error too
+        return ""  # it is listed, and the error of its provider is reported
     is_suitable = not several or any(not provider.reason for provider in several)
     return "" if is_suitable else several[0].reason
 
@@ -159,16 +162,20 @@ def _log_failures(log: Log, type_name: str, failures: Mapping[str, str]) -> None
 def filter_tests(
     filters: Sequence[str], definitions: Sequence[TypeDefinition]
 ) -> dict[str, list[Callable[[Mapping[str, object]], bool]]]:
-    """Return type → the tests of its rows, one for each filter. Raise ``UsageError`` for a wrong one for any type."""
+    """Return type → the tests of its rows, one for each filter of ``--filter``.
+
+    Raise ``UsageError`` for a filter that is wrong for any of the types, such as one with an attribute that none has.
+    """
     conditions = [parse_filter(text) for text in filters]
     _check_attributes(conditions, definitions)
     return {definition.name: [condition.for_type(definition) for condition in conditions] for definition in definitions}
 
 
 def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]) -> Listed:
-    """Return the resources that ``pattern`` names and that pass every filter. Raise ``UsageError``.
+    """Return the resources whose titles match ``pattern`` (None: all) and that pass every filter of ``--filter``.
 
-    A pattern that is the title of a resource names that alone; else ``*`` and ``?`` are wild in it.
+    If ``pattern`` is exactly the title of a resource, only this one matches, since a title may contain ``*`` itself.
+    Raise ``UsageError`` for a wrong filter.
     """
     if not (pattern or filters):
         return listed
@@ -388,9 +395,9 @@ def _one_resource(
     title: str,
     attributes: Mapping[str, object],
 ) -> ShownResources:
-    """Return the resource of a title, after a change if ``attributes`` are more than its namevars, which only name it.
+    """Return the resource with a title, changed first if ``attributes`` contains others than namevars.
 
-    After a failed change, which was reported, no resource is returned but the exit code.
+    Namevars only identify the resource. After a failed change, which was reported, return only the exit code.
     """
     options = call.options
     flags: dict[str, Any] = {"strict": options.get("strict") or "error", "selected": selected}
@@ -407,7 +414,10 @@ def _one_resource(
 
 
 def _check_change(options: Mapping[str, object], definition: TypeDefinition) -> None:
-    """Raise ``UsageError`` for a type whose resources only manifests can name, and for options of a listing."""
+    """Raise ``UsageError`` if a change on the command line is impossible for a type, or has options of a listing.
+
+    A type with ``identity`` gives its resources ids: which resource a name means is recorded only for a manifest.
+    """
     if definition.identity is not None:
         msg = f"a {capitalize_type(definition.name)} has a name in a manifest only; declare it there to change it"
         raise UsageError(msg)

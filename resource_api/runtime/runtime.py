@@ -139,12 +139,12 @@ class Runtime(RunEnvironment):
     ) -> Report:
         """Bring the system to the declared state; a failed resource is in the report and raises no exception.
 
-        A plan is planned again from its catalog and the present state. The path of a saved plan, as ``plan`` writes
-        one, does exactly the steps of that plan: raise ``ManifestError`` where it is stale. A plan of either kind has
-        its inputs and options; only ``ExecutionOptions`` can be given, for a saved one without ``strict``: raise
-        ``UsageError`` for any other, and for a saved plan of another project or stack. ``on_plan`` receives the plan
-        before anything is changed; an exception that it raises ends the run. ``use_cache``, for a manifest: save the
-        conclusion of a run that had nothing to do, and plan only the resources that have changed since such a run.
+        ``source`` is a manifest, a plan, or the path of a saved plan. A plan is made again from its catalog and the
+        present state. Of a saved plan exactly the saved steps are done: raise ``ManifestError`` if it is stale. A plan
+        of either kind has its own inputs and options: raise ``UsageError`` for others than ``ExecutionOptions``, for a
+        saved plan also for ``strict`` and for another project or stack. ``on_plan`` receives the plan before anything
+        is changed; an exception that it raises ends the run. ``use_cache``, for a manifest: save the conclusion of a
+        run that had nothing to do, and plan only the resources that have changed since such a run.
         """
         if isinstance(source, planner.ExecutionPlan):
             plan, run_options = source, execution_options(source.options, inputs, options)
@@ -229,12 +229,12 @@ class Runtime(RunEnvironment):
     ) -> Report:
         """Change ``attributes`` of one resource, whose present values are ``row``, without recording it.
 
-        The others keep their values, or get their defaults where these values are not valid together with the change.
-        ``selected``: its configured provider, None for the default one. Raise ``ManifestError`` without positions.
+        Other attributes are declared with their present values, so that the change does not reset them to their
+        defaults. A present value that is not valid together with the change is not declared. ``selected``: the
+        configured provider of the resource, None for the default one. Raise ``ManifestError`` without positions.
         """
         declared, defaults = values_of_change(definition, row, attributes)
-        # The present values of attributes with a default are declared too: otherwise the change would reset them. Where
-        # they are not valid all together with the change, each is declared that is valid alone.
+        # First try all present values together; if they are not valid with the change, then those that are valid alone.
         with suppress(ManifestError):
             return self.change(manifest_of(reference, {**defaults, **declared}, selected), **options)
         for name, value in defaults.items():
@@ -275,11 +275,11 @@ class Runtime(RunEnvironment):
         on_plan: Callable[[Plan], None] | None,
         request: CacheRequest | None = None,
     ) -> Report:
-        """Plan and execute under the lock; ``make`` returns the plan of a ``Planning``, ``on_plan`` receives it.
+        """Plan and execute under the lock, so that no other run changes the state between both.
 
-        Manifests, saved plans and plans made before differ in ``make`` alone. With a ``request`` of the no-change
-        cache, the conclusion of a run that had nothing to do is saved, so that the next run plans only resources that
-        have changed.
+        ``make`` returns the plan, from a manifest, a saved plan or an earlier plan; ``on_plan`` receives it. With a
+        ``request`` of the no-change cache, the conclusion of a run that had nothing to do is saved, so that the next
+        run plans only resources that have changed.
         """
         run, command = _run_id(), "destroy" if options.destroy else "apply"
         with self._lock_unless_noop(command, options), planned(self, options, make, run) as (plan, snapshot):

@@ -90,10 +90,11 @@ def check_target(path: str, sources: Iterable[str]) -> None:
 
 
 def document(plan: Plan, key: Key | None = None, directory: str = "", host: str = "") -> PlanJson:
-    """Return the document of a saved plan; relative names of its files begin at ``directory``.
+    """Return the document of a saved plan, with its manifest and inputs, from which ``apply`` plans again.
 
-    ``host``: the host of ``--on`` that the plan is of; only there it can be applied. Raise ``ResourceAPIError`` when it
-    needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
+    Relative names of its files begin at ``directory``. ``host``: the host of ``--on`` for which the plan was made, and
+    the only one that can apply it. Raise ``ResourceAPIError`` if the plan needs an ephemeral input, or contains a
+    secret and there is no ``key`` to encrypt it.
     """
     manifest = plan.catalog.manifest
     if ephemeral := [name for name, declared in manifest.inputs.items() if declared.ephemeral]:
@@ -133,7 +134,8 @@ def _find_secret(plan: Plan) -> str:
 def _encrypted(plan: Plan, saved: Mapping[str, object], embedded: Mapping[str, object], key: Key) -> dict[str, Any]:
     """Return the embedded part of a plan, and digests of its secrets, encrypted with ``key``.
 
-    The ciphertext is bound to ``saved``, the rest of the document: it cannot be decrypted after a change of that.
+    The ciphertext is authenticated together with ``saved``, the rest of the document in clear: after an attacker's
+    change of the steps there, it cannot be decrypted, and the plan is refused.
     """
     data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
     content = {**embedded, "salt": salt.hex(), "secrets": _secret_digests(plan, salt)}
@@ -215,7 +217,11 @@ class SavedPlan:
         self._steps = {(step["urn"], step["action"]): step for step in saved["steps"]}
 
     def check(self, plan: Plan) -> None:
-        """Raise ``ManifestError`` unless a new plan has the saved steps: the user has approved these, and no others."""
+        """Raise ``ManifestError`` unless a new plan has the saved steps: the user has approved these, and no others.
+
+        First the state must be the same. Then each step must have the same compared fields and no further side effect,
+        and in an encrypted plan the same secrets.
+        """
         current = documents.plan(plan)
         if reason := _state_difference(self.document, current["lineage"], current["serial"]):
             raise _stale(self.path, reason)
@@ -251,9 +257,10 @@ def check_arguments(
     options: Mapping[str, object],
     stack: Mapping[str, str | None],
 ) -> None:
-    """Raise ``UsageError`` for arguments that a saved plan has itself: ``inputs``, planning options, another stack.
+    """Raise ``UsageError`` for arguments that would contradict a saved plan: inputs, planning options, another stack.
 
-    ``stack``: the runtime's ``project`` and ``stack``, None for any. Raise ``ManifestError`` for another format.
+    The plan was made with its own ones. ``stack``: the runtime's ``project`` and ``stack``, None for any. Raise
+    ``ManifestError`` for another format.
     """
     _check_format(saved, path)
     to_options(options)
@@ -285,7 +292,8 @@ def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[
 def _read_options(saved: Mapping[str, object], path: str) -> Options:
     """Return the options that a plan was made with. Raise ``ManifestError`` for an unknown one and for a wrong value.
 
-    Of the options that the runtime decides itself, only ``destroy`` is a property of the plan.
+    Internal options, which only the runtime may set, are ignored in the file, except ``destroy``: it belongs to the
+    plan.
     """
     with errors_as(partial(_not_as_saved, path), UsageError):
         options = to_options({name: value for name, value in saved.items() if name not in INTERNAL})
@@ -324,7 +332,10 @@ def _step_digest(step: Mapping[str, object] | None) -> str:
 
 
 def _state_difference(saved: Mapping[str, object], lineage: str, serial: int) -> str:
-    """Return the reason why the plan or confirmation ``saved`` is stale: it was made of another state; or ""."""
+    """Return the reason why the plan or confirmation ``saved`` is stale, or "".
+
+    It is stale if it was made for another state (another lineage), or if the state was written since (a higher serial).
+    """
     for field, current in (("lineage", lineage), ("serial", serial)):
         before = saved.get(field)
         if before != current:
@@ -390,10 +401,10 @@ def find_stale(saved: PlanJson, store: StateStore) -> str:
 
 
 def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -> Iterator[StepDocument]:
-    """Yield the steps to show: those that act, and those that are notified although their types cannot be refreshed.
+    """Yield the steps to show: those that act, and those whose notification has no effect.
 
-    The latter show the author that the notification has no effect. ``verbose``: also resources in sync that are read
-    again after a step.
+    The type of the latter cannot be refreshed, which the manifest's author should see. ``verbose``: also resources in
+    sync that are read again after a step.
     """
     read_after = _read_after(rows) if verbose else {}
     subscribed, notified = set[str](), set[str]()

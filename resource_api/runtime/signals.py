@@ -77,7 +77,7 @@ class Interrupts:
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         """Let the calls of an apply finish at the first signal, stop programs at the second, and exit at the third.
 
-        Outside of an apply, the first signal stops programs already.
+        Outside of an apply nothing is changed that should be finished, so the first signal stops programs already.
         """
         self._signal_count += 1
         self._run.signal = number

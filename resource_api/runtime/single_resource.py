@@ -85,7 +85,7 @@ class ResourceReader:
         """Return the configured provider to read a type with.
 
         It is the entry ``provider`` of ``manifest`` or of ``providers.yaml``, or one with the configuration ``config``.
-        Return None if no argument selects a provider, and the type has no configuration: then it has only one.
+        Return None if no argument selects a provider and the type has no configuration: its provider needs none.
         """
         definition = self.registry.type(type_name)
         check_has_resources(definition)
@@ -105,9 +105,9 @@ class ResourceReader:
     ) -> tuple[list[dict[str, object]], dict[str, str]]:
         """Return the rows of resources that can be read, and reference → error of the unreadable ones.
 
-        ``names`` (None: all) computes them from the provider's functions, because each provider has its own canonical
-        form. ``selected``: the result of ``select``. Raise ``ProviderError`` when none can be read, and ``UsageError``
-        for another ``strict``.
+        ``names`` returns the canonical names to read from the functions of the provider, which may have its own
+        canonical form; None: read all resources. ``selected``: the result of ``select``. Raise ``ProviderError`` if
+        none can be read, and ``UsageError`` for another ``strict``.
         """
         to_options({"strict": strict})
         with ProviderPool(self.registry, self.run) as providers:
@@ -133,11 +133,11 @@ class ResourceReader:
     def unlisted(
         self, definition: TypeDefinition, rows: Sequence[Mapping[str, object]], selected: SelectedProvider | None = None
     ) -> dict[str, str]:
-        """Return reference → reason of the resources that a generated manifest must leave out.
+        """Return reference → reason of the resources that a generated manifest must omit, so that it changes nothing.
 
         The provider's own comparison or check would change or refuse them although they are declared as they were read,
-        such as a file whose rules the kernel has not loaded. Of types whose resources only a manifest names
-        (``identity``) none is checked: under that name the provider would know no existing resource.
+        such as a file whose rules the kernel has not loaded. Types with ``identity`` are not checked: names of their
+        resources exist only in manifests, and the provider would find no resource by them.
         """
         has_own_rules = definition.features & {"custom_insync", "validate"}
         if not rows or not has_own_rules or definition.identity is not None:
@@ -180,7 +180,10 @@ def check_has_resources(definition: TypeDefinition) -> None:
 def _changes(
     functions: ProviderFunctions, rows: Sequence[Mapping[str, object]], declared: Sequence[Mapping[str, object]]
 ) -> list[str]:
-    """Return, for each row, the reason that its declaration would change it by the provider's comparison, or ""."""
+    """Return for each row the reason that ``apply`` would change it if it is declared as it was read, or "".
+
+    The provider's own comparison (``insync``) may find differences between a row and its declaration.
+    """
     if functions.insync is None:
         return [""] * len(rows)
     definition = functions.definition
@@ -195,9 +198,10 @@ def _changes(
 
 
 def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> list[str]:
-    """Return the ``names`` of attributes that differ by the provider's ``verdicts``, with its reasons, for a message.
+    """Return the attributes that the provider's comparison finds different, with its reasons, for a message.
 
-    An exception means that its comparison failed: then no difference is known.
+    ``verdicts``: for each of ``names`` True, False, None for no opinion, or a pair of such a verdict and a reason. An
+    exception means that the comparison failed: then no difference is reported.
     """
     if isinstance(verdicts, Exception):
         return []
@@ -207,7 +211,10 @@ def _differences(names: Sequence[str], verdicts: list[object] | Exception) -> li
 
 
 def _refusals(functions: ProviderFunctions, declared: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return, for each declaration, the reason that the provider would refuse it, or "", also where its check fails."""
+    """Return for each declaration the reason that the provider's ``validate`` refuses it, or "".
+
+    A ``validate`` that fails itself refuses nothing here.
+    """
     if functions.validate is None:
         return [""] * len(declared)
     reasons = []
@@ -231,10 +238,10 @@ def _title(name: Name) -> str:
 def values_of_change(
     definition: TypeDefinition, row: Mapping[str, object], attributes: Mapping[str, object]
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Return the declaration that changes ``attributes`` of a row, and present values to declare beside it.
+    """Return the declaration that changes ``attributes`` of a row, and further present values to declare with it.
 
-    An existing resource needs its mandatory attributes in the declaration. Attributes with a default would be reset to
-    it if they were not declared with their present values. The names are as spelt in manifests.
+    The former includes the mandatory attributes, without which no declaration is valid. The latter are of attributes
+    with a default, to which the change would otherwise reset them. The names are as spelt in manifests.
     """
     spelling, present = definition.spelling, {name: value for name, value in row.items() if value is not None}
     declared = {spelling(name): reveal(present[name]) for name in definition.mandatory if name in present}
@@ -260,9 +267,9 @@ def manifest_of(
 def canonical_identity(
     definition: TypeDefinition, title: str, attributes: Mapping[str, object], functions: ProviderFunctions
 ) -> list[Name]:
-    """Return a list with the canonical name of one resource, to read it by ``ResourceReader.read_all``.
+    """Return the canonical name of one resource, in the list of names that ``ResourceReader.read_all`` reads.
 
-    ``title`` and the namevars among ``attributes`` name it. Raise ``UsageError`` if they are invalid.
+    It is made from ``title`` and the namevars among ``attributes``. Raise ``UsageError`` if they are invalid.
     """
     namevars = {name: value for name, value in attributes.items() if name in definition.namevars}
     with errors_as(UsageError, begin=f"{Reference(definition.name, title)}: "):
@@ -272,11 +279,11 @@ def canonical_identity(
 def parse_name(
     definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
 ) -> tuple[str, dict[str, object]]:
-    """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs, coerced to their data types.
+    """Return the title of the resource ``name`` of the command line, and the values of the ``ATTR=VALUE`` pairs.
 
-    Where NAME is such a pair itself, the namevars among the pairs name the resource. Raise ``UsageError``, also for a
-    missing namevar, and for an empty NAME, which comes from an unset variable. ``read_secret`` returns the value of a
-    sensitive attribute from its name and its text.
+    The values are converted to the data types of their attributes. ``name`` may be such a pair itself: the title is
+    then made from the namevars among the pairs. Raise ``UsageError``, also for a missing namevar, and for an empty
+    name, as from an unset variable. ``read_secret`` returns the value of a sensitive attribute from its name and text.
     """
     if not name:
         raise UsageError("NAME is empty")

@@ -86,12 +86,12 @@ def refresh(
     noop: bool = False,
     strict: str = "error",
 ) -> Refreshed:
-    """Read every recorded resource of a manifest's stack again; record the present state, and the outputs made of it.
+    """Read the recorded resources of a manifest's stack again, and record their present state and outputs made of it.
 
-    ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and no
-    lock is taken; ``strict``: as for ``Snapshot``. Raise ``ResourceError`` naming every resource that could not be read
-    and every output whose value cannot be computed, after the others are recorded; ``UsageError`` for a pattern that
-    matches nothing.
+    ``targets`` and ``excludes`` select resources; outputs, which may depend on others, are then not computed.
+    ``noop``: nothing is recorded, and no lock is taken. ``strict``: as for ``Snapshot``. When everything else is
+    recorded, raise ``ResourceError`` with all resources that cannot be read and all outputs that cannot be computed.
+    Raise ``UsageError`` for a pattern without a match.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     started = time.time()
@@ -141,10 +141,11 @@ def _refreshed_outputs(
     changed: Sequence[Record],
     call: Callable[[FunctionCall, Mapping[str, object]], object],
 ) -> tuple[Mapping[str, object], list[str]]:
-    """Return the recorded outputs, those that refer to ``changed`` records with their present values; and the failures.
+    """Return the outputs to record, and the failures.
 
-    With a failure all are as recorded: outputs are recorded together or not at all, as after a failed run. ``call``
-    calls a function whose inputs are known.
+    Outputs that refer to ``changed`` records are computed again, and the others are as recorded. After a failure all
+    are as recorded, because outputs are recorded together or not at all, as after a failed run. ``call`` calls a
+    function whose inputs are known.
     """
     changed_records = {record.key: record for record in changed}
     affected = {
@@ -168,7 +169,10 @@ def _referenced_keys(catalog: Catalog, value: object) -> Iterator[RecordKey]:
 
 
 def _recorded_value(catalog: Catalog, records: Mapping[RecordKey, Record], path: ExpressionPath) -> object:
-    """Return the recorded value at a path into a resource; ``UNKNOWN`` if it has no record, or only a digest."""
+    """Return the recorded value at a path into a resource, to compute an output.
+
+    Return ``UNKNOWN`` if the resource has no record, or if the value is a secret of which only a digest is recorded.
+    """
     entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
     record = records.get(entry.key) if entry is not None else None
     if entry is None or record is None:
@@ -198,9 +202,10 @@ def _call_function(
 def _selected_records(
     state: StackState, targets: Sequence[str], excludes: Sequence[str], aliases: Mapping[str, str]
 ) -> list[Record]:
-    """Return the records that targets and exclusions select; a replaced resource belongs to its successor.
+    """Return the records that ``--target`` and ``--exclude`` select, in the order of the state.
 
-    ``aliases``: second name → reference. Raise ``UsageError`` for a URN of another stack, or without a match.
+    A replaced resource that is not deleted yet is selected by the reference of its successor, too. ``aliases``: second
+    name → reference. Raise ``UsageError`` for a URN of another stack, and for a pattern without a match.
     """
     records = list(state.records.values())
 
@@ -243,7 +248,10 @@ def _refresh_document(
 def _read_records(
     snapshot: Snapshot, state: StackState, records: Sequence[Record]
 ) -> tuple[list[_ChangedRecord], list[str]]:
-    """Read recorded resources again; return the records that changed, and the failures of those that are unreadable."""
+    """Read recorded resources again; return the changed records and the failures of unreadable ones.
+
+    They are grouped by provider instance, as each is called once for all its resources.
+    """
     by_instance: dict[str, list[Record]] = {}
     for record in records:
         by_instance.setdefault(record.instance, []).append(record)
@@ -294,6 +302,7 @@ def _compared(
     Changes of read-only attributes, which happen by themselves, are among the differences, but are no drift.
     """
     drift = drifting.drifted_attributes(definition, record, row, salt)
+    # By the former and declared values, secrets in the row are recognized.
     values = {**(record.is_ or {}), **record.should}
     is_ = recorded_state(definition, values, row) if row is not None and exists(row) else None
     new = record._replace(is_=seal_secrets(is_, salt), schema_version=definition.schema_version)

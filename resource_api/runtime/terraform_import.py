@@ -41,10 +41,10 @@ class _Read(NamedTuple):
 def take_over(
     runtime: Runtime, path: str, state: StateFile, inputs: Mapping[str, object], strict: str
 ) -> list[ImportOutcome]:
-    """Declare the resources of a state file in the manifest at ``path``, and record them as ours.
+    """Add the resources of a state file of Terraform to the manifest at ``path``, and record them as managed by it.
 
-    Those that are declared already keep their declaration; ``strict``: as for ``Snapshot``. Raise ``UsageError`` for a
-    manifest that cannot be written, and as ``import_resources`` does.
+    A resource that is declared already keeps its declaration. ``strict``: as for ``Snapshot``. Raise ``UsageError`` for
+    a manifest that cannot be written, and as ``import_resources`` does.
     """
     catalog = runtime.compile(path, inputs)
     declared = {str(entry.reference) for entry in catalog.entries}
@@ -85,7 +85,8 @@ def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: l
 def _family(runtime: Runtime, manifest: Manifest, resource: StateResource) -> Family:
     """Return the Terraform provider of a resource, by the beginning of its type's name (``aws`` of ``aws_instance``).
 
-    Raise ``DefinitionError`` where the manifest does not declare it, or not under the resource's alias.
+    Raise ``DefinitionError`` if the manifest does not declare the provider, or does not declare the alias with which
+    Terraform used the provider for this resource.
     """
     name = resource.type.partition("_")[0]
     declared: ConfiguredProvider | None = manifest.providers.get(name)

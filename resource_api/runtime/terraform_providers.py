@@ -41,9 +41,10 @@ def _manifest(environment: RunEnvironment, source: Source, inputs: Mapping[str, 
 def lock(
     environment: RunEnvironment, source: Source, inputs: Mapping[str, object]
 ) -> tuple[str, Mapping[ProviderAddress, LockedProvider]]:
-    """Write the lock file of a manifest; return its path and its providers.
+    """Write the lock file of a manifest with the hashes of its providers' packages; return its path and its providers.
 
-    Hashes for other platforms are kept where the version stays the same. Raise ``UsageError`` for a damaged file.
+    Runs then accept only these packages. The former hashes of an unchanged version stay, as they may be those of its
+    packages for other platforms. Raise ``UsageError`` for a damaged lock file.
     """
     manifest, open_trusted = _manifest(environment, source, inputs), environment.registry.trust.open
     path = os.path.join(os.path.abspath(os.path.dirname(manifest.file)), packages.LOCK_FILE)
