@@ -164,8 +164,8 @@ def _components_and_helpers(directories: Iterable[str]) -> tuple[dict[str, str],
 def _names_in_code(program: bytes) -> Iterator[str]:
     """Yield the names in a Python program that may mean a function, type or component, which may need a library.
 
-    These are attributes, as in ``m.template()``, and texts in lower case, ``File[/a]`` as ``file``. A file with a
-    syntax error has none: it is reported at its execution.
+    These are the attributes, as ``template`` in ``m.template()``, and all texts in lower case up to a bracket, as
+    ``file`` of ``"File[/a]"``. A file with a syntax error has none: the error is reported when the host executes it.
     """
     with suppress(SyntaxError, ValueError):
         for node in ast.walk(ast.parse(program)):
@@ -178,7 +178,8 @@ def _names_in_code(program: bytes) -> Iterator[str]:
 def _used_names(data: object) -> Iterator[str]:
     """Yield the names of types, in lower case, and functions in a manifest or plan, as these may need a library.
 
-    ``data``: its JSON data. Each of its keys counts, ``File[/a]`` as ``file``: a name too many costs little.
+    ``data``: its JSON data. Each key counts as the name of a type, ``File[/a]`` as ``file``, because an unnecessary
+    name costs little.
     """
     if isinstance(data, list):
         for item in data:
@@ -250,7 +251,10 @@ def _package_files(needed: Sequence[str]) -> dict[str, str]:
 
 
 def _store(directory: str, prefix: str, path: str, raw: bytes) -> None:
-    """Write an archive to the private cache, and remove the older ones with its ``prefix``. Raise ``OSError``."""
+    """Write an archive to the private cache, and remove the older ones with its ``prefix``. Raise ``OSError``.
+
+    Older ones are of earlier versions of the package's files, and would fill the disk.
+    """
     make_directory(directory)
     if private_files.is_private_directory(directory):
         private_files.replace(path, raw)
@@ -262,10 +266,11 @@ def _store(directory: str, prefix: str, path: str, raw: bytes) -> None:
 def modules_archive(
     directories: Sequence[str], read: Callable[[str], tuple[bytes, os.stat_result]]
 ) -> SentArchive | None:
-    """Return the archive of a module path, or None if it has no modules.
+    """Return the archive of the user's module path, which hosts need to run manifests, or None if it has no modules.
 
-    Directories are named by their index: ``0``, ``1``. ``read`` returns the content of a file and its status, and
-    raises ``UntrustedCode`` if other users can change it. Raise ``UsageError`` beyond the limits, ``OSError``.
+    The directories are named by their index, ``0``, ``1``, as the host needs their order, not their names. ``read``
+    returns the content of a file and its status, and raises ``UntrustedCode`` if other users can change it. Raise
+    ``UsageError`` beyond the limits, ``OSError``.
     """
     files: dict[str, SentFile] = {}
     size = 0
@@ -356,7 +361,10 @@ def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _names(directory: str) -> list[str]:
-    """Return the sorted relative names of the files beneath a directory, without bytecode and hidden files."""
+    """Return the sorted relative names of the files beneath a directory that may be sent to hosts.
+
+    Bytecode and hidden files, such as those of version control, are omitted.
+    """
     names: list[str] = []
     for top, directories, files in os.walk(directory):
         directories[:] = [name for name in directories if name != "__pycache__" and name[0] != "."]

@@ -169,7 +169,7 @@ class AsyncsshTransport:
         endpoint = self.endpoint(host)
         target = {**self._target(endpoint.address, endpoint.port, None), **await self._route(host, endpoint)}
         trusted = self.trusted(endpoint)
-        # A key without certificate, of a known algorithm if there is one.
+        # A host may have several keys: the one of a known key's algorithm can be compared with it.
         algorithms = [name.decode("ascii") for known in trusted for name in known.sig_algorithms]
         with self._errors(host, endpoint):
             request = self.library.get_server_host_key(**target, server_host_key_algs=algorithms or _PLAIN_KEYS)
@@ -192,7 +192,7 @@ class AsyncsshTransport:
         return [*keys, *(authority_keys if authorities else ())]
 
     async def close(self) -> None:
-        """Close the connections to jump hosts, and cancel the attempts to open one."""
+        """Close the shared connections to jump hosts at the end of a run, and cancel the attempts to open one."""
         for task in self._jumps.values():
             task.cancel()
             if task.done() and not _has_failed(task):
@@ -286,7 +286,10 @@ class AsyncsshTransport:
         return self._key_finders[files]
 
     async def _route(self, host: Host, endpoint: Endpoint) -> dict[str, object]:
-        """Return asyncssh's argument ``tunnel``: the connection to the last jump host, None for a direct one."""
+        """Return asyncssh's argument ``tunnel`` for a connection to a host: the connection to its last jump host.
+
+        For a direct connection it is None, so that the library adds no jump host of the user's configuration.
+        """
         if not endpoint.via:
             return {"tunnel": None}
         # Jump hosts refuse many connections that come at once.
@@ -334,9 +337,10 @@ class AsyncsshTransport:
             return await asyncio.shield(task)  # a cancelled host must not cancel it for the others
 
     async def _open_jump(self, via: str, host: Host) -> object:
-        """Return a connection to the last jump host in ``via``, reached through those before it.
+        """Open a connection to the last jump host in ``via``, through the jump hosts before it, for ``_jump``.
 
-        Raise ``HostUnreachable``. ``host``: the host behind it, whose inventory has the settings of the jump hosts.
+        ``host``: a host behind it, whose inventory has the settings of the jump hosts. Raise ``HostUnreachable`` with
+        the name of the jump host that failed.
         """
         first_hops, _, last = via.rpartition(",")
         target = jump_chain(host._replace(via=last))[-1]  # the last jump host with the settings of the inventory
@@ -350,7 +354,10 @@ class AsyncsshProcess(transport.RemoteProcess):
     """A program on a host, with a connection of its own."""
 
     def __init__(self, library: Any, connection: Any, process: Any) -> None:
-        """Wrap a process of asyncssh with its own connection; the library is passed because it is imported late."""
+        """Wrap a process of asyncssh and its connection, which is closed with it.
+
+        ``library``: asyncssh with its exceptions, as this module imports it only when it is used.
+        """
         self._connection = connection
         self._process = process
         #: The exceptions of a lost connection.
@@ -390,7 +397,7 @@ class AsyncsshProcess(transport.RemoteProcess):
         self._connection.close()
 
     async def _read(self, stream: Any) -> bytes:
-        """Return bytes of an output, b"" at its end. Raise ``ConnectionLost``."""
+        """Return the next bytes of standard output or standard error, b"" at its end. Raise ``ConnectionLost``."""
         try:
             data: bytes = await stream.read(transport.WINDOW)
         except self._lost as error:
@@ -525,10 +532,10 @@ _CACHE: Final = Path("/etc/ld.so.cache")
 
 @contextmanager
 def linker_cache() -> Iterator[None]:
-    """Make ``ctypes`` find libraries only in the cache of the dynamic linker, while asyncssh is imported.
+    """Make ``ctypes`` find libraries only in the cache of the dynamic linker, to import asyncssh faster.
 
-    Otherwise it starts ``ldconfig``, ``gcc`` and ``ld`` one after the other for a missing library. Without a cache, and
-    with ``LD_LIBRARY_PATH``, the search is unchanged.
+    Otherwise ``ctypes`` starts ``ldconfig``, ``gcc`` and ``ld`` one after the other to search for a missing library.
+    Without a cache, and with ``LD_LIBRARY_PATH``, the search is unchanged.
     """
     find = ctypes.util.find_library
     try:
@@ -558,10 +565,11 @@ def distrust_reason(key: HostKey, fingerprints: Collection[str]) -> str:
 
 
 def record_host_keys(file: Path, keys: Iterable[HostKey]) -> None:
-    """Append keys to a file with one write; it is created with its directory if missing. Raise ``OSError``.
+    """Append keys to a file of known hosts, for ``hosts trust``. Raise ``OSError``.
 
-    A last line without an end is ended first. If the disk takes only a part of the lines, the file is cut to its former
-    size, because a broken line could make it unusable.
+    A missing file is created with its directory, and a last line without a line break gets one. All lines are added by
+    one write. If the full disk takes only a part of them, the file is cut to its former size, because a broken line
+    could make it unusable.
     """
     lines = dict.fromkeys(f"{key.endpoint.pattern} {key.line}\n" for key in keys)
     path = canonical_path(os.path.abspath(file))  # follows links once: no directory can be exchanged meanwhile

@@ -86,8 +86,8 @@ def write(kind: str, digests: str) -> None:
 def main(base: str, *digests: str) -> None:
     """Complete the cache of archives in the directory ``base``, then run the job with the code in them.
 
-    ``digests``: the archives of the job; the first one is this package. A frame ``need`` lists those that the
-    controller is to send, and ``have`` asks for the job.
+    ``digests``: the names of the job's archives, of which the first one is this package. This program sends a frame
+    ``need`` with the archives that are missing in the cache, reads them, and then asks for the job by ``have``.
     """
     if sys.version_info < (3, 11):
         sys.exit("needs Python 3.11 or later; this is " + sys.version.split()[0])

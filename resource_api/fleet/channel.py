@@ -84,7 +84,8 @@ class HostChannel:
     def receive(self, data: bytes) -> list[HostEvent]:
         """Return the events that these bytes from the host complete, none after its end.
 
-        Any other data ends the host: it is untrusted, and the bytes after a damaged frame cannot be interpreted.
+        Data in another form ends the exchange with the host, which is untrusted: the bytes after a damaged frame cannot
+        be interpreted.
         """
         events: list[HostEvent] = []
         if self.ended:
@@ -206,9 +207,9 @@ class HostChannel:
 
 
 def _is_too_deep(document: Mapping[str, object]) -> bool:
-    """Return whether a document has values below ``_DEEPEST`` levels, on which recursive functions could fail.
+    """Return whether a document of an untrusted host has values below ``_DEEPEST`` levels.
 
-    The search itself goes level by level, without recursion.
+    Recursive functions of the controller could fail on such a document, so this function searches it level by level.
     """
     level: list[Any] = [document]
     for _ in range(_DEEPEST):

@@ -65,7 +65,10 @@ class Host(NamedTuple):
 
 
 def jump_host(text: str) -> Address:
-    """Return user, name and port of one jump host in ``Host.via``: ``ops@gate:2222``, ``[fe80::1]:22``."""
+    """Return user, name and port of one jump host in ``Host.via``, such as ``ops@gate:2222`` or ``[fe80::1]:22``.
+
+    By the name its settings are found in the inventory; user and port take precedence over these.
+    """
     user, _, rest = text.rpartition("@")
     name, colon, port = rest.rpartition(":")
     # The end of an IPv6 address without brackets, ``fe80::1``, is no port.
@@ -75,10 +78,10 @@ def jump_host(text: str) -> Address:
 
 
 def jump_chain(host: Host) -> list[Host]:
-    """Return the jump hosts of a host, the nearest to this machine first, with the settings of its inventory.
+    """Return all jump hosts on the way to a host, the nearest to this machine first, with their inventory settings.
 
-    ``Host.via`` may name only the last ones, as the first of these may be behind jump hosts of its own in the
-    inventory. A jump host without a key uses that of the host.
+    The first jump host in ``Host.via`` may itself have jump hosts in the inventory: these come before it. A jump host
+    without a key of its own uses that of the host.
     """
     jumps = {jump.name: jump for jump in host.jump_hosts}
     hops = list[Host]()

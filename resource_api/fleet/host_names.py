@@ -40,7 +40,10 @@ class SelectionTerm(NamedTuple):
 
 
 def address(name: str) -> Address:
-    """Return user, host and port in a name such as ``admin@web1:2222``. Raise ``ValueError`` for an invalid name."""
+    """Return user, host and port in a name of ``--on`` that is in no inventory, such as ``admin@web1:2222``.
+
+    Raise ``ValueError`` for an invalid name.
+    """
     text, port = name, None
     before, colon, after = name.rpartition(":")
     if colon and ":" not in before:  # a name with two colons is an IPv6 address, without a port
@@ -99,6 +102,7 @@ def _values(text: str, pattern: str) -> Iterator[str]:
 def _range_problem(low: str, high: str, item: str) -> str:
     """Return the error message about the ends of a range, two numbers or letters, or "" for a valid range.
 
+    With leading zeros both ends need the same number of digits, since the width of the names would be ambiguous.
     ``item``: the range as the user wrote it, for the message.
     """
     is_number = low.isdigit()
@@ -153,8 +157,8 @@ def _parts(name: str) -> tuple[str, ...]:
 def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str, ...], int]:
     """Merge rows that differ only at ``position`` into one row with a range there, as one step of ``fold``.
 
-    ``rows``: the parts of a name → its place in the output. Of ``web``, ``1``, "" and ``web``, ``2``, "" the merged row
-    is ``web``, ``[1:2]``, "", with the lower place of both.
+    ``rows``: the parts of a name → its index in the output. The rows ``web``, ``1``, "" and ``web``, ``2``, "" become
+    ``web``, ``[1:2]``, "", with the lower index of both.
     """
     alike: dict[tuple[str, ...], dict[str, int]] = {}
     for row, index in rows.items():
@@ -166,7 +170,7 @@ def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str,
 
 
 def _range_text(values: Iterable[str]) -> str:
-    """Return numbers and letters as the text of a range, ``[2:17,19:50]``; a single value as it is."""
+    """Return numbers and letters as the text of a range, ``[2:17,19:50]``, for ``fold``; a single value as it is."""
     remaining, runs = set(values), list[str]()
     # Letters, then numbers by value: a, b, 9, 09, 10.
     for first in sorted(remaining, key=lambda value: (value.isdigit() and int(value), len(value), value)):
@@ -199,7 +203,7 @@ def split(selection: str) -> list[str]:
 
 
 def term(item: str) -> SelectionTerm:
-    """Parse one item of a selection: ``group&!old`` includes ``group`` and excludes ``old``.
+    """Parse one item of ``--on``: ``web&eu&!old`` selects the hosts in both ``web`` and ``eu``, but not in ``old``.
 
     Raise ``ValueError`` for an empty name.
     """
@@ -216,7 +220,7 @@ def term(item: str) -> SelectionTerm:
 def limited(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
     """Wrap ``find`` to raise ``ValueError`` when it has returned more than ``MAX_HOSTS`` names in total.
 
-    Each call may be within the limit, and all together fill the memory.
+    Otherwise many ranges, each within the limit, could fill the memory together.
     """
     remaining = MAX_HOSTS
 

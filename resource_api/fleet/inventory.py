@@ -65,7 +65,7 @@ class Inventory(NamedTuple):
     settings: Mapping[Membership, HostSettings]
 
     def host(self, name: str) -> Host:
-        """Return a host with its connection settings and the jump hosts of the inventory on the way to it.
+        """Return a host with its connection settings and the jump hosts on the way to it, to connect to it.
 
         A name that is not in the file is an address, ``admin@web1:2222``. Raise ``ValueError`` for an invalid one.
         """
@@ -234,7 +234,8 @@ class _Builder:
     ) -> dict[str, LocatedValue]:
         """Merge values: the host's own keys of ``hosts`` take precedence over its groups, and these over the defaults.
 
-        Of keys the last one wins. Groups with different values are a problem unless a key has one.
+        Of several keys the last one has precedence. Groups have no order, so different values of two groups are a
+        problem, unless a key of the host has a value.
         """
         from_keys = {name: value for values in of_keys for name, value in values.items()}
         from_groups = dict[str, LocatedValue]()
@@ -304,7 +305,10 @@ def _items(selections: Iterable[str]) -> list[str]:
 
 
 def _is_host(name: str) -> bool:
-    """Whether a name has no user and no port beside the host: in an inventory, these are keys beneath the name."""
+    """Whether a name consists of the host alone, as required in an inventory.
+
+    There user and port are keys beneath the name, so that a setting has only one position.
+    """
     try:
         return host_names.address(name)[1:] == (None, None)
     except ValueError:
@@ -393,9 +397,9 @@ class Selection:
         return [*(item for item in self._inventories.values() if item is not self._default), self._default]
 
     def _members(self, name: str) -> Sequence[str]:
-        """Return the hosts of one word of a selection: ``@FILE``, a group, ``all``, or names with ranges.
+        """Return the hosts of one name in a selection: ``@FILE``, a group, ``all``, or a host name or range.
 
-        A group or host with the name ``all`` takes precedence over its meaning. Raise ``ValueError`` for an invalid
+        If a group or host is called ``all``, it is selected instead of all hosts. Raise ``ValueError`` for an invalid
         name.
         """
         if name.startswith(_FILE_PREFIX):
@@ -414,7 +418,10 @@ class Selection:
         return names
 
     def _load(self, path: str) -> Inventory:
-        """Return the inventory of a file, read or executed once. Raise ``ManifestError``, ``UntrustedCode``."""
+        """Return the inventory of a file, read or executed at its first use only. Raise ``ManifestError``.
+
+        Raise ``UntrustedCode`` if other users can change a file that is executed, or that contains commands.
+        """
         if path not in self._inventories:
             inventory = read(path, self._reader) if suffix(path) in READERS else self._executed(path)
             self._reader.check_programs(path, inventory.values)

@@ -124,7 +124,7 @@ def decoded_inputs(job: HostJob) -> dict[str, object]:
 
 
 def encode(job: HostJob) -> bytes:
-    """Return the bytes of a job with secrets in clear, for a private channel."""
+    """Return the bytes of a job for the host; secrets are in clear, as the channel is encrypted."""
     texts = _manifest_texts(job)  # of the two large fields, which are encoded once for all hosts
     encoded = {name: texts.get(name) or protocol.encode_value(value) for name, value in job._asdict().items()}
     return protocol.join(_KIND, encoded)
@@ -194,7 +194,7 @@ def _digest(job: HostJob, key: bytes) -> str:
 def document_fields(document: Document) -> dict[str, Any]:
     """Return a file of a manifest as an item of a job's documents: JSON data, with positions for messages.
 
-    A Python manifest is sent as text alone, to be executed on the host.
+    So hosts need no YAML reader. A Python manifest is sent as text alone, to be executed on the host.
     """
     path = "" if document.file == STDIN else os.path.abspath(document.file)
     fields = {"file": document.file, "path": path, "raw": document.raw}

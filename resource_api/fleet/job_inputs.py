@@ -43,9 +43,10 @@ _LOCAL_ORIGINS: Final = ("file", "directory")
 
 
 def read_documents(path: str, open_code: Callable[[str], int] | None = None) -> list[Document]:
-    """Return the files of a manifest in the order of assembly; a Python manifest is not executed.
+    """Return the files of a manifest in the order of assembly, to send them to hosts.
 
-    ``open_code`` opens a Python manifest, unless other users can change it. Raise ``ManifestError``, ``UsageError``.
+    A Python manifest is not executed here, as it may use the facts of a host. ``open_code`` opens it, unless other
+    users can change it. Raise ``ManifestError``, ``UsageError``.
     """
     # The data of a Python manifest is only ``INCLUDE``, which must be a literal.
     documents, problems = reading.load_documents(path, partial(literal_section, constant="INCLUDE"), open_code)

@@ -63,7 +63,10 @@ class Ledger:
     """The runs of one machine."""
 
     def __init__(self, directory: str) -> None:
-        """Open the database in ``directory``, created if missing. Raise ``StateError``, also if others can write it."""
+        """Open the database in ``directory``, created if missing. Raise ``StateError``, also if others can write it.
+
+        A lock is held meanwhile, so that two processes do not create it at once.
+        """
         self.path = f"{directory}/{FILE}"
         with self._errors():
             prepare_directory(self.path)
@@ -92,7 +95,10 @@ class Ledger:
 
     @property
     def key(self) -> bytes:
-        """The key for the digests of secret inputs, created when first used: guesses cannot be compared without it."""
+        """The key for the digests of secret inputs, created at its first use.
+
+        Without it, nobody can guess a secret and compare the guess with a recorded digest.
+        """
         with self._transaction():
             if (row := self._connection.execute("SELECT key FROM own").fetchone()) is None:
                 row = (secrets.token_bytes(32),)

@@ -120,7 +120,7 @@ class HostGroup:
         self._addresses: dict[str, str] = {}
 
     def add(self, host: Host) -> None:
-        """Add a host that has the group's result."""
+        """Add a host that has the group's result; its address is stored to fill placeholders in ``documents``."""
         self.hosts.append(host.name)
         if host.address:
             self._addresses[host.name] = host.address
@@ -131,9 +131,10 @@ class HostGroup:
         self._addresses |= group._addresses
 
     def documents(self, host: str = "") -> list[dict[str, object]]:
-        """Return the stored documents as ``host`` has sent them.
+        """Return the stored documents of the result for the output.
 
-        For "" they are those of the whole group: with ``${host.name}`` and ``${host.address}`` where hosts differ.
+        With ``host`` they are as this host has sent them. For "" they stand for the whole group: where the hosts differ
+        by their names, the documents contain ``${host.name}`` and ``${host.address}``.
         """
         source = self._representative
         if host and source is _PLACEHOLDER_HOST:
@@ -183,7 +184,7 @@ class _Groups:
         return [groups[0] if len(groups) == 1 else self._joined(digest, groups) for digest, groups in alike.items()]
 
     def _joined(self, nameless: bytes, groups: Sequence[HostGroup]) -> HostGroup:
-        """Return the group of hosts whose results differ only by their names and addresses."""
+        """Return one group of the hosts of ``groups``, whose results differ only by the hosts' names and addresses."""
         joined = HostGroup(_PLACEHOLDER_HOST, self._results[nameless])
         for group in groups:
             joined.join(group)
@@ -200,7 +201,10 @@ class _PrintedTexts:
         self._texts: dict[bytes, str] = {}
 
     def find(self, answer: str) -> str:
-        """Return the printed text of a host's answer, JSON with placeholders, rendered once for equal answers."""
+        """Return the printed text of a host's answer, by which answers are compared.
+
+        ``answer``: the document as JSON with placeholders. Equal answers of many hosts are rendered only once.
+        """
         digest = blake2b(answer.encode(errors="surrogatepass"), digest_size=16).digest()
         if digest not in self._texts:
             if len(self._texts) >= _MAX_TEXTS:
@@ -294,7 +298,8 @@ class _HostResult:
         """
         exact, text = self._texts({key: value for key, value in document.items() if key not in _VOLATILE_FIELDS})
         literal, nameless = exact, text
-        # The answer of a command that reads is compared by its printed text: the rest may differ.
+        # The answer of a command that reads is compared by its printed text, since fields that are not printed may
+        # differ from host to host.
         if self._printed is not None and document["type"] == "result":
             literal = nameless = self._printed.find(text)
             if text != exact:  # the printed text has ``${host.name}``: the literal form has the host's own name again
@@ -338,7 +343,8 @@ class _HostResult:
     def _outcome(self, ended: str, code: int | None, error: str) -> tuple[str, str]:
         """Return the status of the host in the report, such as "changed" or "failed", and its error message or "".
 
-        ``ended``: the status of its last event. After ``ENDED`` the exit code of the job decides.
+        ``ended``: the status of its last event. After ``ENDED`` the status depends on the exit code of the job. The
+        error is "" if the documents of the host show the reason already.
         """
         if ended == UNREACHABLE:
             return "unreachable", f"unreachable: {error}"
@@ -482,7 +488,7 @@ class Merge:
         self._outputs.add(host, exact_key, key, lambda: _StoredResult("", "", texts, 1 - len(texts)))
 
     def _stored(self, result: _HostResult, status: str, error: str) -> _StoredResult:
-        """Return the result of a host as it is stored: masked, and cut where the memory for all hosts is used up."""
+        """Return the result of a host as it is stored: with masked secrets, and cut if the memory for all is full."""
         texts = result.texts
         if sum(map(len, texts)) > self._room:
             texts = texts[:_TRUNCATED_DOCUMENTS]
@@ -497,7 +503,7 @@ def _filled(text: str, host: Host) -> str:
 
 
 def _document(text: str, host: Host) -> dict[str, object]:
-    """Return a stored document with the name and address of a host for the placeholders in its texts."""
+    """Return a stored document for the output, with the name and address of a host instead of the placeholders."""
     document: dict[str, object] = map_leaves(
         json.loads(text), lambda leaf: _filled(leaf, host) if type(leaf) is str else leaf
     )
@@ -522,10 +528,10 @@ def _replaced(text: str, name: str, mark: str) -> str:
 
 
 def _continues_before(text: str, index: int) -> bool:
-    r"""Whether the name at ``index`` continues a longer name, and so is no name of a host: ``web1`` in ``db.web1``.
+    r"""Whether the name at ``index`` is the end of a longer name, which must not be replaced: ``web1`` in ``db.web1``.
 
-    The same holds for a name whose first letter belongs to an escape, ``n1`` in ``\n1``. A name after a whole escape,
-    ``web1`` in ``\nweb1``, continues nothing.
+    The same holds for a name whose first letter belongs to an escape, ``n1`` in ``\n1``. A name directly after an
+    escape, ``web1`` in ``\nweb1``, is a whole name.
     """
     preceding = text[index - 1 : index]
     return text[index - 2 : index] not in _ESCAPES and (_is_part(preceding) or preceding in {".", "\\"})

@@ -193,12 +193,15 @@ class OpensshTransport:
         return OpensshProcess(child, process, self._wait_for, terminal=terminal)
 
     def _wait_for(self, child: asyncio.SubprocessTransport, process: asyncio.subprocess.Process) -> None:
-        """Close the transport of a killed process after its end, in a task that ``close`` awaits."""
+        """Close asyncio's transport of a killed process after its end, in a task that ``close`` awaits.
+
+        It is not closed before, because a waiter for the process could then miss the exit code.
+        """
 
         async def wait() -> None:
             """Wait for the end of the process, then close its transport."""
             await process.wait()
-            child.close()  # closed at once, a waiter for the process might miss its exit code
+            child.close()
 
         task = asyncio.get_running_loop().create_task(wait())
         self._exiting.add(task)
@@ -292,7 +295,7 @@ class OpensshProcess(transport.RemoteProcess):
         return None if code is None or code < 0 or code == _FAILED else code
 
     def close(self) -> None:
-        """Kill ``ssh``, with the ``ssh`` that it has started for a jump host, and close the pipes."""
+        """End the connection: kill ``ssh`` with its child, the ``ssh`` of a jump host, and close the pipes."""
         if self._on_close is None:
             return
         on_close, self._on_close = self._on_close, None
@@ -314,7 +317,11 @@ async def _read(stream: asyncio.StreamReader) -> bytes:
 
 
 def _arguments(host: Host, *, terminal: bool) -> list[str]:
-    """Return the arguments of ``ssh`` up to the name of the host. Raise ``HostUnreachable``."""
+    """Return the arguments of ``ssh`` up to the name of the host, after which the command follows.
+
+    Raise ``HostUnreachable`` for a user or jump host with characters of the shell by which ``ssh`` starts the ``ssh``
+    of a jump host: they would be executed.
+    """
     user, via = host.user or "", _via(host)
     # The backslash of `DOMAIN\user` goes to no shell.
     for setting, value, checked in (("user", user, user.replace("\\", "")), ("via", via, via)):
@@ -364,7 +371,10 @@ def _unreachable_error(host: Host, output: str) -> HostUnreachable:
 
 
 def _host_key_advice(host: Host, refusal: str) -> str:
-    """Return the remedy after the ``refusal`` of a host key by ssh, as the end of a message, or ""."""
+    """Return the end of the error message after the ``refusal`` of a host key by ssh: the remedy, or "".
+
+    An unknown key can be trusted, and the former key of a changed one can be removed.
+    """
     if "is known for" in refusal and (host.address or host.name) in refusal:
         return f"; if it is right: resource-api hosts trust {host.name}"
     if changed := _CHANGED_KEY.match(refusal):

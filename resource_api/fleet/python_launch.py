@@ -148,9 +148,9 @@ class Launch:
         return "exec " + shlex.join([*self._prefix(), "sh", "-c", _DECODE, "sh", *words])
 
     def _prefix(self) -> Sequence[str]:
-        """Return the words of sudo or doas that the command line begins with, such as ``doas -n --``.
+        """Return the words of sudo or doas at the begin of the command line, such as ``doas -n --``.
 
-        Without a password, ``-n`` lets them fail instead of asking for one.
+        Without a password, ``-n`` makes them fail instead of asking for one, since nobody would answer.
         """
         if self._become == "sudo":
             questions = ("-n",) if self._password is None else ("-S", "-p", self._prompt)
@@ -214,9 +214,10 @@ class Launch:
         return outgoing
 
     def reason(self, code: int | None) -> str:
-        """Return the reason why the stream ended before the job did; ``code``: the exit code, None after a signal.
+        """Return the reason why the stream ended before the job did, for the report of the host.
 
-        The reason is the last line of standard error. A message of sudo or doas about the password is replaced by ours.
+        It is the last line of standard error; messages of sudo and doas about the password are replaced by clearer
+        ones. ``code``: the exit code, None after a signal.
         """
         if self.problem:
             return self.problem
@@ -252,10 +253,11 @@ class Launch:
             self._outgoing.append(self._password.reveal().encode() + b"\n")
 
     def _offer_runtime(self, requested: re.Match[bytes], pythons: Sequence[tuple[bytes, bytes]]) -> None:
-        """Answer a host without Python with digest and size of a runtime; keep the archive until the host requests it.
+        """Answer a host without Python with digest and size of a runtime; store the archive until the host requests it.
 
-        The host may have it in its cache, which saves many megabytes; a second request is an error. Without a runtime
-        for its platform, ``problem`` gets the error; ``pythons``: the host's unusable interpreters with their outputs.
+        The host may have the runtime in its cache, which saves many megabytes. A second request is an error, since an
+        untrusted host could ask without end. If there is no runtime for the platform, ``problem`` is set. ``pythons``:
+        the host's unusable interpreters with their outputs, for this message.
         """
         if self.answered:
             self.problem = "it asks for a runtime a second time"

@@ -94,9 +94,9 @@ def parse_batches(text: str) -> list[Share]:
 
 
 def batch_sizes(total: int, batches: Sequence[Share]) -> list[int]:
-    """Return the sizes of the batches of ``total`` hosts, each at least 1; the last share is repeated.
+    """Return the sizes of the batches of ``--batches`` for ``total`` hosts, each at least 1.
 
-    For 25 hosts, the shares 1 and 40 % are the sizes 1, 10, 10 and 4.
+    The last share is repeated until no host remains: for 25 hosts, ``1,40%`` gives the sizes 1, 10, 10 and 4.
     """
     sizes, remaining = list[int](), total
     while remaining:
@@ -281,7 +281,10 @@ class FleetRun:
         self._interrupts += 1
 
     def run(self) -> str:
-        """Run and return the reason of an early stop, or "". Every host has a report afterwards."""
+        """Run and return the reason of an early stop, or "".
+
+        Every host has a report afterwards, also if an exception ends the run: running hosts are then reported as lost.
+        """
         try:
             stop = self._loop()
         except BaseException as error:
@@ -360,7 +363,10 @@ class FleetRun:
             self._end(running, end_event(event.host, LOST, None, message).document)
 
     def _end(self, running: _Running, document: Mapping[str, object]) -> None:
-        """Record and report the end of a host's job; ``document``: its last one, of ``end_event``."""
+        """Merge, record and report the end of a host's job, and count it for ``decide``.
+
+        ``document``: the host's last one, of ``end_event``.
+        """
         name = running.host.name
         del self._running[name]
         if self._late.pop(name, None) is not None:  # it was interrupted after its timeout
@@ -450,7 +456,10 @@ class FleetRun:
         self._observer.interrupted(self._handled)
 
     def _check_times(self) -> None:
-        """Interrupt hosts after their timeout, and abandon those that do not end; the oldest come first."""
+        """Interrupt hosts after ``--host-timeout``, and abandon those that do not end within ``GRACE`` seconds.
+
+        The running hosts are in the order of their starts, so the check ends at the first one within its time.
+        """
         clock = self._clock()
         for name, running in self._running.items():
             if clock - running.started < self._host_timeout:
@@ -463,9 +472,9 @@ class FleetRun:
                 self._connections.abandon(name)
 
     def _finish(self, error: str) -> None:
-        """Report the hosts that were not started, with ``error``, and the last batch; record the end of the run.
+        """Report the last batch, and the hosts that were not started, with ``error``; record the end of the run.
 
-        The reports are made even if the ledger cannot be written.
+        An error of the ledger is raised only after these reports, so that the user gets them in any case.
         """
         first = self._progress.started
         untouched = [

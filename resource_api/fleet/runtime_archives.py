@@ -142,7 +142,7 @@ def _read(file: Path) -> PythonRuntime:
 
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-    """Yield a file, decompressed if it is an xz file; the readers of archives know the other formats."""
+    """Yield a file, decompressed if it is an xz file, since the reader of archives accepts only the other formats."""
     with open(path, "rb") as file:
         start = file.read(len(_XZ))
         file.seek(0)
@@ -198,10 +198,10 @@ def _program(member: Member) -> bytes:
 
 
 def _elf(path: str, header: bytes) -> tuple[str, str]:
-    """Return machine and C library of a program, from the machine and loader in its header (elf(5)).
+    """Return machine and C library of a program, from its header (elf(5)), to find the hosts that can run it.
 
-    The loader's path, ``/lib/ld-musl-x86_64.so.1``, names the C library. Raise ``UsageError`` for another machine than
-    those of ``_MACHINES``, or one without 64 bits.
+    The C library follows from the path of the loader, as in ``/lib/ld-musl-x86_64.so.1``. Raise ``UsageError`` for
+    another machine than those of ``_MACHINES``, or one without 64 bits.
     """
     try:
         # e_machine; e_phoff; e_phentsize and e_phnum; then of each program header p_type, p_offset and p_filesz.

@@ -148,7 +148,7 @@ class SshConnections:
             task.cancel()
 
     def _release(self, host: str, size: int) -> None:
-        """Count ``size`` bytes of a host's events as taken by the caller; the host is read again below the limit."""
+        """Subtract ``size`` bytes of events that the caller has taken; below the limit the host is read again."""
         if (stream := self._streams.get(host)) is not None:
             stream.buffered -= size
             if stream.buffered < MAX_BUFFERED:
@@ -175,7 +175,10 @@ class SshConnections:
             await transport_.close()
 
     async def _run(self, host: Host, stream: _HostStream) -> str:
-        """Run the job; return the reason why its stream ended, or "". No exception of one host may end others."""
+        """Run a host's job when a slot is free; return the reason why its stream ended early, or "".
+
+        Exceptions are returned as such a reason, since an error of one host must not end the others.
+        """
         try:
             async with self._slots:
                 return await self._connect(host, stream)
@@ -185,7 +188,7 @@ class SshConnections:
             return reason(failure)
 
     def _end(self, host: str, stream: _HostStream, task: asyncio.Task[str]) -> None:
-        """Pass on the end of a host whose task is done, and forget the host."""
+        """Pass on the last event of a host whose task is done, and remove its task and stream."""
         del self._tasks[host], self._streams[host]
         error = "the connection was closed from here" if task.cancelled() else task.result()
         self._put(stream.channel.close(error))

@@ -57,9 +57,9 @@ def variadic(function: Any) -> bool:
 
 
 def validation_answers(answer: Any) -> list[str | Problem]:
-    """Return the answer of a provider's ``validate``, a text, a ``Problem`` or a list of them, as a list; None: empty.
+    """Return the answer of a provider's ``validate`` as a list, for uniform checks.
 
-    Raise ``WrongAnswer`` for anything else.
+    Authors may return None, a text, a ``Problem``, or several of both. Raise ``WrongAnswer`` for anything else.
     """
     if answer is None:
         return []
@@ -167,7 +167,7 @@ class SimpleProvider(BaseProvider):
     def set(self, context: Context, changes: Mapping[Name, Change], /) -> None:
         """Call ``create``, ``update`` or ``delete`` for each name; a failure affects only its own name.
 
-        The logging context of the name swallows the exception and reports it.
+        The logging context of the name reports the exception and does not raise it further.
         """
         for name, (is_, should) in changes.items():
             if not exists(should):

@@ -136,7 +136,7 @@ class Command:
         return self._result(self._prepare(arguments, **options))
 
     def locate(self) -> str:
-        """Return the full path of the program, and run nothing.
+        """Return the full path of the program without running it, for a provider that passes the path on.
 
         Raise ``CommandError`` for one that is missing, not executable, or that another user could change.
         """
@@ -183,7 +183,10 @@ class Command:
         return CommandResult(run.exit_code, stdout, run.stderr)
 
     def _skip(self, run: ProgramRun) -> bool:
-        """Return whether noop forbids to run the program, which may change something; then log that it is skipped."""
+        """Return whether noop forbids to run the program, and log then that it is skipped.
+
+        Programs that only read are run nevertheless: ``read_only`` ones, and all in a call that only reads.
+        """
         context = run.context
         if context is None or not context.noop or context.reading or self.read_only:
             return False
@@ -313,7 +316,10 @@ class ProgramRun:
         self._invocation = invocation
 
     def stdout(self) -> str:
-        """Run the program to its end, log its stdout by lines, and return it. Raise ``CommandError`` above 64 MiB."""
+        """Run the program to its end, log its stdout by lines, and return it.
+
+        Raise ``CommandError`` above 64 MiB, as the output is in memory.
+        """
         chunks, size, logged = [], 0, LineSplitter(self._mask)
         with closing(self.output()) as output:
             for stdout in output:
@@ -382,13 +388,13 @@ class ProgramRun:
         return text[self._mask.boundary(text, start) :] if start else text
 
     def _log_end(self) -> None:
-        """Log the end of the program and its duration, at debug."""
+        """Log the end of the program with its exit code and duration, at debug."""
         success = f"Successfully executed {self.quoted}"
         text = f"{self.quoted} {processes.describe_exit(self.exit_code)}" if self.exit_code else success
         self.log("debug", [text], exit_code=self.exit_code, seconds=round(time.monotonic() - self._started, 6))
 
     def log(self, level: str, messages: list[str], **fields: Any) -> None:
-        """Log each message, if there is a context."""
+        """Log each message with the command line as a field; nothing outside of a provider's call (no context)."""
         if self.context is not None:
             for message in messages:
                 self.context.note(level, message, command=self.command_line, **fields)
@@ -434,7 +440,10 @@ class ProgramRun:
         return program_checks.locate(self.argv[0], self._user.uid if self._user else 0)
 
     def _fail_to_start(self, error: OSError) -> NoReturn:
-        """Raise ``CommandError`` with the reason why the program was not started; forget its path, which may be old."""
+        """Raise ``CommandError`` with the reason why the program was not started.
+
+        The cached paths of programs are cleared, since the program may have been moved.
+        """
         program_checks.locate.cache_clear()
         if isinstance(error, FileNotFoundError):
             path = self._locate()  # raises if it is gone; otherwise its interpreter is missing
@@ -444,7 +453,7 @@ class ProgramRun:
     def _timer(self) -> Callable[[], float]:
         """Return a function that returns the seconds left to the program, or raises ``CommandError`` if none are left.
 
-        The time of the resource, if it ends earlier, limits its programs too.
+        The time limit of the resource also limits its programs, if it ends earlier.
         """
         context, seconds, limit = self.context, self._seconds, ""
         start = time.monotonic()

@@ -64,8 +64,8 @@ def compute(what: str, function: Callable[[], Value], *, seconds: float | None =
 def _compute_in_child(function: Callable[[], object], go_on: Callable[[], None]) -> Any:
     """Return a copy of the result of ``function``, or raise a copy of its exception.
 
-    ``go_on`` is called ten times a second and ends the computation by raising. Raise ``OSError`` if no child can be
-    started, ``ChildProcessError`` if it dies.
+    The function runs in a child process, which can be killed at any time. ``go_on`` is called ten times a second, and
+    ends the computation by raising. Raise ``OSError`` if no child can be started, ``ChildProcessError`` if it dies.
     """
     pid, reading = _fork(function)
     try:
@@ -135,7 +135,7 @@ def _packed(error: Exception) -> bytes:
 
 
 def _read(reading: int, go_on: Callable[[], None]) -> bytes:
-    """Return all that the computing process sends until it ends or dies; ``go_on`` raises to end the wait."""
+    """Return all bytes that the computing process sends until its end; ``go_on`` raises to end the wait before."""
     chunks: list[bytes] = []
     while True:
         go_on()

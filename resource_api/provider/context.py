@@ -145,13 +145,16 @@ class RunContext:
         return nullcontext() if self.progress is None else self.progress().running(activity)
 
     def cancel(self) -> None:
-        """Begin nothing new in this run; the first time, call ``cancel`` of the providers. Safe in a signal handler."""
+        """Ask the run to stop: no further operation begins, and running calls of providers should end soon.
+
+        At the first call ``on_cancel`` is called, which tells the providers. Safe in a signal handler.
+        """
         first, self.cancelled = not self.cancelled, True
         if first and self.on_cancel is not None:
             self.on_cancel()
 
     def pause(self, seconds: float) -> bool:
-        """Wait before an operation is repeated; return False as soon as the run is interrupted.
+        """Wait before an operation is repeated (``retry``); return False as soon as the run is interrupted.
 
         Other threads of the run go on meanwhile.
         """
@@ -171,9 +174,10 @@ class RunContext:
             self.threads.start_grace_period()
 
     def log_traceback(self, error: BaseException, subject: str) -> None:
-        """Log the traceback of a provider's exception at the level debug, so that its author finds the place.
+        """Log the traceback of a provider's exception at the level debug, for the provider's author.
 
-        It begins at the first frame in the provider's code. Errors of our own classes have a message that is enough.
+        It begins at the first frame in the provider's code. Errors of our own classes are omitted, since their messages
+        suffice.
         """
         if isinstance(error, ResourceAPIError) or not self.log.enabled("debug"):
             return
@@ -491,7 +495,10 @@ class Context:
             self._close_plain()
 
     def processed(self, titles: object, is_: object, should: object) -> None:
-        """Report a finished change from ``is_`` to ``should``, attribute by attribute."""
+        """Report a finished change from ``is_`` to ``should``, attribute by attribute.
+
+        Authors call it after the change; ``processing`` is the logging context around a change with the same report.
+        """
         self._require_changing()
         self.report_change(self.outcomes.names(titles), is_, should)
         self._close_plain()
@@ -518,7 +525,10 @@ class Context:
         raise ResourceError(message)
 
     def report_change(self, names: list[Name], is_: Any, should: Any) -> None:
-        """Report a finished change of ``names``, attribute by attribute, with default messages."""
+        """Record and log a finished change of ``names``: each different attribute, then the status.
+
+        The status, created, updated, deleted or unchanged, follows from the two states.
+        """
         for name in names:
             for difference in state_differences(self.type, is_, should, self.outcomes.subject(name).hidden):
                 self.outcomes.add_attribute(name, difference, describe_difference(self.type, difference))
@@ -661,7 +671,7 @@ class LoggingContext:
         return isinstance(error, Exception)
 
     def _succeed(self, names: list[Name]) -> None:
-        """Report success for ``names``, the resources of the block that the provider has not reported itself."""
+        """Report success at the end of a block for ``names``, its resources that the provider has not reported yet."""
         if self._change is not None:
             self._context.report_change(names, *self._change)
         elif names:

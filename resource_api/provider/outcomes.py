@@ -175,7 +175,7 @@ class CallOutcomes(dict["Name", Outcome]):
     def _log_failure(self, names: Sequence[Name], text: object) -> None:
         """Write the line of a failure with the positions of the declarations.
 
-        Where lines of success wait for their verification, it is held back behind them, so that the order stays.
+        If lines of success wait for their verification, the line is postponed as well, so that the order stays.
         """
         line = f"{self._with_path(names, text)}{self._positions(names)}"
         if self.held:

@@ -43,7 +43,10 @@ def paused(directory: str) -> PauseJson | None:
 
 
 def status(directory: str, wall: float) -> dict[str, Any]:
-    """Return the document of ``agent status``; ``wall``: the time in seconds since 1970. Raise ``StateError``."""
+    """Return the document of ``agent status``: the last run, the pause, and the exit code with its reasons.
+
+    ``wall``: the time in seconds since 1970. Raise ``StateError``.
+    """
     last, pause = last_run(directory), paused(directory)
     health = assess(last, pause, wall)
     return {"code": health.code, "reasons": list(health.reasons), "paused": pause, "last": last}
@@ -72,7 +75,7 @@ def assess(run: LastRunJson | None, pause_: PauseJson | None, wall: float) -> He
 
 
 def _drift_sentence(run: LastRunJson) -> str:
-    """Return the sentence about drift, or "": pending changes of a noop run, or corrections."""
+    """Return the reason for the status "drift", or "": pending changes of a noop run, or corrected drift of another."""
     if run["mode"] == "noop":
         pending = sum(number for name, number in run["summary"].items() if name not in _NO_CHANGES)
         return f"{pending} would be changed" if pending else ""
@@ -80,7 +83,7 @@ def _drift_sentence(run: LastRunJson) -> str:
 
 
 def _failure_sentence(run: LastRunJson) -> str:
-    """Return the sentence about the failure of a run, or an empty text."""
+    """Return the reason for the status "failing", or "" after a run that succeeded."""
     if run["exit_code"] in {0, DRIFT}:
         return ""
     return run["failure"] or f"the last run ended with exit code {run['exit_code']}"

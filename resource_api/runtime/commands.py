@@ -181,7 +181,10 @@ def dotted_facts(facts: Mapping[str, object], above: str) -> Iterator[tuple[str,
 
 
 def _recorded_state(call: Call) -> StackState | None:
-    """Return the state of the stack that the options select; None, which is no error, if nothing at all is recorded."""
+    """Return the state of the stack that the options select, for a command that lists records.
+
+    Return None if nothing at all is recorded: the list is then empty, while an unknown stack is an error.
+    """
     store = call.runtime.store
     if recorded_stack.none_recorded(store, call.options):
         return None
@@ -198,7 +201,7 @@ def output(call: Call) -> Any:
 
 
 def state_list(call: Call) -> list[dict[str, Any]]:
-    """Return the recorded resources."""
+    """Return a summary of each recorded resource, for ``state list``; none if nothing is recorded."""
     if (state := _recorded_state(call)) is None:
         return []
     return [recorded_stack.resource_summary(state, record) for record in state.records.values()]
@@ -260,9 +263,9 @@ def state_rm(call: Call) -> dict[str, Any]:
 
 
 def state_mv(call: Call) -> dict[str, Any]:
-    """Rename the record of ``source`` to ``target``, also in references to it.
+    """Rename the record of ``source`` to ``target``, also in references to it, for a resource with a new title.
 
-    Without ``target``, rename the project ``source`` to the option ``project``.
+    The next apply then finds its record. Without ``target``, rename the project ``source`` to the option ``project``.
     """
     source, target = call.options["source"], call.options["target"]
     if source is None or target is None:
@@ -293,7 +296,7 @@ def _renaming(state: StackState, source: str, target: str) -> Commit:
 
 
 def state_taint(call: Call) -> dict[str, Any]:
-    """Have the resource ``ref`` replaced by the next apply."""
+    """Mark the record of the resource ``ref`` as tainted, so that the next apply replaces the resource."""
 
     def edit(state: StackState) -> Commit:
         """Return the commit that marks the record as tainted, an empty one if it is so already."""
@@ -304,10 +307,13 @@ def state_taint(call: Call) -> dict[str, Any]:
 
 
 def state_untaint(call: Call) -> dict[str, Any]:
-    """Take the resource ``ref`` as it is: one that is tainted, partial or unconfirmed is ready again."""
+    """Mark the record of the resource ``ref`` as ready: the user accepts a resource whose last change is in doubt.
+
+    A tainted resource is then not replaced, and a partial or unconfirmed one is planned like any other.
+    """
 
     def edit(state: StackState) -> Commit:
-        """Return the commit that makes the record ready. Raise ``UsageError`` for one with another status."""
+        """Return the commit that makes the record ready. Raise ``UsageError`` for a status that is not in doubt."""
         record = find_record(state, call.options["ref"])
         if record.status not in {"tainted", "partial", "unconfirmed"}:
             msg = f"{record.reference} is not tainted, partial or unconfirmed: its status is {record.status}"
@@ -339,7 +345,10 @@ def _rename_project(call: Call, old: str | None, new: str | None) -> dict[str, A
 
 
 def _edit(call: Call, command: str, edit: Edit) -> dict[str, Any]:
-    """Commit, under the lock, the result of ``edit`` for the recorded state; return the new serial and references."""
+    """Edit a stack's state under its lock: commit the changes that ``edit`` returns for it, and record ``command``.
+
+    Return the new serial, and the references of removed and written records, for the output.
+    """
     stack = recorded_stack.RecordedStack(call.runtime, call.options)
     with stack.changing(command):
         state = stack.state

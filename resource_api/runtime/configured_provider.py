@@ -61,7 +61,7 @@ class ProviderSelector:
     """Finds and configures providers with the types of a registry."""
 
     def __init__(self, registry: Registry, run: RunContext) -> None:
-        """Use ``registry``, and ``run`` for the log and isolation."""
+        """Use the types of ``registry``, and the log and the isolation of providers of ``run``."""
         self._registry = registry
         self._run = run
         self._compiler = ManifestCompiler(registry, Facts(), run.log)
@@ -74,11 +74,11 @@ class ProviderSelector:
         inputs: Mapping[str, object],
         config: Mapping[str, object] | None,
     ) -> SelectedProvider:
-        """Return the configured provider of a type that a command uses.
+        """Return the configured provider of a type, for a command that reads or changes resources without a manifest.
 
-        It is the entry ``provider`` of the manifest or of ``providers.yaml``, the default one of the manifest, or one
-        with the configuration ``config``. Raise ``UsageError`` for an unknown provider and for values that ``config``
-        cannot have, ``ManifestError`` for an invalid declaration, ``ProviderError`` where a function or
+        With ``provider`` it is this entry of ``manifest`` or of ``providers.yaml``; with ``manifest`` alone the default
+        provider there; otherwise one with the configuration ``config``. Raise ``UsageError`` for an unknown provider
+        and an invalid ``config``, ``ManifestError`` for an invalid declaration, ``ProviderError`` if a function or
         ``check_config`` fails.
         """
         if config is not None and (provider is not None or manifest is not None):
@@ -173,7 +173,10 @@ class _Configurations:
         self._resolve = catalog.scope.resolver(lambda path: path, self._call)
 
     def config(self, instance: ProviderInstance) -> Values:
-        """Return a configuration, with the results of functions. Raise ``ProviderError`` with its place."""
+        """Return the configuration of an instance, in which calls of functions are replaced by their results.
+
+        Raise ``ProviderError`` with the position of the configuration.
+        """
         if not instance.pending:
             return instance.config
         functions = self._providers.functions(instance.name)

@@ -119,7 +119,10 @@ class HostRun:
 
     @cached_property
     def runtime(self) -> Runtime:
-        """The runtime that executes the job."""
+        """The runtime that executes the job, with the state that its options select.
+
+        Assets and templates of the manifest are read from the files that were sent with the job.
+        """
         return Runtime(
             self.registry,
             **state_settings(self.options),
@@ -141,7 +144,10 @@ class HostRun:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The manifest of the job. Raise ``ManifestError``."""
+        """The manifest of the job, assembled from its documents; a Python manifest is executed on this host.
+
+        Raise ``ManifestError``.
+        """
         return jobs.read_manifest(
             self.job.documents, lambda raw, file: self.runtime.compiler.read_python(raw, file, self.inputs)
         )
@@ -155,7 +161,7 @@ class HostRun:
         return self.interrupts.exit_code if self.interrupts.came else code
 
     def report(self, report: RunReport) -> int:
-        """Send the summary of a run and return its exit code."""
+        """Send the summary of a run, by which the controller reports this host, and return the run's exit code."""
         code = self.exit_code(report.exit_code)
         self.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         return code
@@ -286,9 +292,10 @@ def run_job(run: HostRun) -> int:
 
 
 def _check_libraries(names: Iterable[str]) -> None:
-    """Raise ``ManifestError`` for Python libraries among ``names`` that neither this host nor the controller has.
+    """Raise ``ManifestError`` for Python libraries among ``names`` that this host lacks.
 
-    The controller has sent along those that it has.
+    The controller has sent the libraries that are installed there, so these are installed on neither machine. The error
+    comes before the first change, not in the middle of the run.
     """
     if missing := [name for name in names if find_spec(name) is None]:
         advice = "install it there, or beside the program that sends the manifest"
@@ -315,7 +322,7 @@ def _apply(run: HostRun) -> int:
 def _destroy(run: HostRun) -> int:
     """Delete the recorded resources, and return the exit code.
 
-    The user has confirmed a plan of an earlier job: a plan that differs from it is refused before any change.
+    If the user has confirmed the plan of an earlier job, a different plan is refused before any change.
     """
     confirmed = run.options.get("confirmed")
 
@@ -381,7 +388,10 @@ def _resource(run: HostRun) -> int:
 
 
 def _run(run: HostRun) -> int:
-    """Run the program of the job; nothing is recorded, and no lock is held."""
+    """Run the program of the job (the command ``run``), and send its exit code and output; no lock is held.
+
+    Return 1 if the program failed: the controller reads the program's own code from the document.
+    """
     run.began = True  # nothing is known of the program: an error after its start is no refusal
     result = _run_program(run.options["words"], lambda: run.interrupts.came)
     run.result(result)
@@ -420,7 +430,7 @@ def _stream_text(end: bytes, size: int) -> str:
 
 
 def _agent(run: HostRun) -> int:
-    """Send the status of the agent, and return its exit code."""
+    """Send the status of this host's agent, and return its exit code: healthy, drifted or failing."""
     directory = run.options.get("directory") or f"{os.path.dirname(default_path(os.environ))}/agent"
     document = agent_status.status(str(directory), time.time())
     run.result(document)
@@ -463,7 +473,10 @@ class Sender:
         self._closed = False
 
     def event(self, document: Mapping[str, object]) -> None:
-        """Send a document of a run. One that is too large for the controller is cut, the more the larger it is."""
+        """Send a document of a run, such as the end of a step.
+
+        The controller refuses documents above a limit: long parts are cut, more and more until the document fits.
+        """
         raw = protocol.encode_plain("event", {"document": document})
         for limits in _CUT_LIMITS:
             if len(raw) <= jobs.MAX_EVENT:
@@ -584,9 +597,9 @@ def _recovery_options(job: HostJob) -> str:
 
 
 def hello(cache: str) -> dict[str, object]:
-    """Return the first document of a host, the environment in which its job runs.
+    """Return the first document of a host, which shows that a job begins and the environment in which it runs.
 
-    It contains the versions of Python and of this package, the user's number, and the free space beside ``cache``.
+    It contains the versions of Python and of this package, the user id, and the free space on the disk of ``cache``.
     """
     free = os.statvfs(cache)
     fields = {"python": ".".join(map(str, sys.version_info[:3])), "version": __version__, "uid": os.geteuid()}
@@ -625,8 +638,8 @@ def _fail(run: HostRun, problems: Sequence[Problem], code: int) -> int:
 def use_installed_libraries() -> None:
     """Let types import libraries that are installed for this interpreter, unless other users can change them.
 
-    They are searched last. The first program runs without ``site``, so that nothing of the host is executed unasked:
-    the directories are added, and no file in them that ``site`` would execute is read.
+    The first program runs without ``site``, which would execute files of the host. So only the directories of libraries
+    are added here, at the end of the search path, and files that ``site`` would execute are not read.
     """
     # Without ``site``, ``sys.prefix`` is not that of a virtual environment.
     environment = os.path.dirname(os.path.dirname(sys.executable))
