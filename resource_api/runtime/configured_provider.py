@@ -185,7 +185,11 @@ class _Configurations:
             return deferred_configuration(instance, self._resolve, functions, ProviderInstances(StackState("", "")))
 
     def _call(self, call: FunctionCall, inputs: Mapping[str, object]) -> Any:
-        """Call a function for a configuration; configure its provider first. Raise ``ValueError`` for a circle."""
+        """Return the result of a function for a configuration, after its own provider is configured.
+
+        That configuration may need functions of other providers. Raise ``ValueError`` if a provider needs its own
+        function, directly or through others, as its configuration would never end.
+        """
         if call.instance in self._begun:
             raise ValueError(f"the provider '{call.instance}' needs the result of its own function to be configured")
         if (instance := self._catalog.instances.get(call.instance)) is not None:

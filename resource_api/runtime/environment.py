@@ -51,7 +51,10 @@ _ARGUMENTS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
 
 
 def _check_arguments(state: object, **arguments: object) -> None:
-    """Raise ``UsageError`` for an argument of a ``Runtime`` with a type that its parameter does not take."""
+    """Raise ``UsageError`` for an argument of a ``Runtime`` with a wrong type, before an error without a clear message.
+
+    ``arguments``: parameter → its value; ``_ARGUMENTS`` has the types of these parameters.
+    """
     if not (state is None or isinstance(state, str) or hasattr(state, "load")):
         raise UsageError(f"state must be sqlite:PATH, postgresql://..., memory:, None or a store, not {state!r}")
     for name, value in arguments.items():
@@ -170,7 +173,7 @@ class RunEnvironment(ResourceReader):
     def begin_private_data(self, state: StackState, matched: Mapping[RecordKey, Record] | None = None) -> None:
         """Give the providers of a run the private data that they have stored in the records of ``state``.
 
-        ``matched``: the records of moved resources under their new keys.
+        ``matched``: the records of the catalog's entries by their present keys, which for moved resources are new.
         """
         encrypted = self.key is not None or state.encrypted
         is_recorded = not isinstance(self.store, NoStore)
@@ -204,10 +207,10 @@ class RunEnvironment(ResourceReader):
         return compiler
 
     def _stack_outputs(self, project: str, name: str) -> Values:
-        """Return the recorded outputs of the stack that a manifest of ``project`` calls ``name``; mask their secrets.
+        """Return the recorded outputs of another stack, to which a manifest refers by ``name``; mask their secrets.
 
-        A secret of which only a digest is recorded stays sealed. Raise ``ValueError`` with a message for users, for a
-        stack that is not recorded ``EvaluationError``.
+        ``project``: that of the manifest. A secret of which only a digest is recorded stays sealed. Raise
+        ``EvaluationError`` for a stack that is not recorded, ``ValueError`` for the manifest's own stack.
         """
         own_stack = StackName(self.project or project, self.stack)
         stack = stack_name(own_stack.project, name)
@@ -223,7 +226,10 @@ class RunEnvironment(ResourceReader):
         return outputs
 
     def _report(self, catalog: Catalog) -> Catalog:
-        """Mask the secrets of a new catalog, then send its warnings and log its notes; return it."""
+        """Return a new catalog after its secrets are masked, its warnings are sent and its notes are logged.
+
+        The secrets are masked first, since a warning or note may contain one.
+        """
         catalog = self.mask_secrets(catalog)
         for warning in catalog.warnings:
             self.notify(Diagnosed(warning))
@@ -248,7 +254,10 @@ class RunEnvironment(ResourceReader):
 
     @contextmanager
     def lock(self, command: str) -> Iterator[None]:
-        """Hold the lock of the state for one run of ``command``; a wait for it is shown. Raise ``StateLocked``."""
+        """Hold the lock of the state for one run of ``command``, so that no other run writes the state meanwhile.
+
+        A wait for the lock is shown as progress. Raise ``StateLocked``.
+        """
         with ExitStack() as stack:
             self._wait(lambda seconds: stack.enter_context(self.store.lock(command, seconds)), _ATTEMPT)
             yield

@@ -65,14 +65,20 @@ class _Reading(NamedTuple):
 
 
 def import_summary(outcomes: Sequence[ImportOutcome]) -> Summary:
-    """Return the counts of an import; a missing resource of a pattern counts as unchanged."""
+    """Return the counts of an import for its summary and exit code.
+
+    A missing resource that only a pattern matches is no failure, and counts as unchanged.
+    """
     statuses = [outcome.status for outcome in outcomes if not outcome.error]
     imported, failed = statuses.count("imported"), len(outcomes) - len(statuses)
     return Summary(imported=imported, unchanged=len(statuses) - imported, failed=failed)
 
 
 def import_document(call: Call) -> dict[str, Any]:
-    """Import the resources that a command's options name; return the document of the outcomes, and log the errors."""
+    """Carry out the command ``import``: return the document of the outcomes, and log the errors.
+
+    Its summary has the exit code, which is 1 if any resource failed.
+    """
     references, name = call.options["references"], call.options["name"]
     strict = call.options.get("strict", "error")
     outcomes = import_resources(call.runtime, call.manifest, references, name, call.inputs, strict=strict)
@@ -187,9 +193,10 @@ def _read_entries(entries: Sequence[Entry], snapshot: Snapshot, name: str | None
 
 
 def _outcome(entry: Entry, reading: _Reading | None, *, is_explicit: bool) -> ImportOutcome:
-    """Return the outcome for a resource; ``reading``: None if it was not read, because it is ours already.
+    """Return the outcome for a resource: recorded before, imported, failed or missing.
 
-    A missing one is an error only if it ``is_explicit``: named by the user, not merely matched by a pattern.
+    ``reading``: None if it was not read, because it is recorded as managed already. A missing resource is an error only
+    if ``is_explicit``, since a pattern may also match declared resources that do not exist yet.
     """
     name = str(entry.reference)
     if reading is None:
@@ -202,7 +209,7 @@ def _outcome(entry: Entry, reading: _Reading | None, *, is_explicit: bool) -> Im
 
 
 def log_import(runtime: Runtime, outcome: ImportOutcome, type_name: str = "") -> None:
-    """Log the outcome for one resource: an error, or else at info, as the command shows it on standard output too."""
+    """Log the outcome for one resource: an error, or a success at info, as the command prints successes itself."""
     texts = {"imported": "imported", "recorded": "is recorded as ours already"}
     name = outcome.reference
     if outcome.error:  # which names the resource
@@ -274,7 +281,11 @@ def _check_name(name: str, targets: Sequence[str], entries: Sequence[Entry], pro
 
 
 def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
-    """Return the entry of the catalog that ``target`` names. Raise ``UsageError``."""
+    """Return the entry of the catalog whose reference or URN is ``target``, to import its resource.
+
+    Raise ``UsageError`` for a URN of another stack, for a component, of which each member is imported by itself, and
+    for a resource that is not declared.
+    """
     with errors_as(UsageError):
         reference.check_stack(target, *stack)
         target_reference = reference.parse_name(target)
@@ -291,10 +302,10 @@ def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
 def _imported_record(
     catalog: Catalog, entry: Entry, row: Mapping[str, object], state: StackState, providers: ProviderPool
 ) -> Record:
-    """Return the record of an imported resource.
+    """Return the record of an imported resource, from its declaration and the row that was read.
 
-    Declared values that differ from ``row`` are not recorded: the next plan shows them as changes, not as drift. Nor
-    are values that no state keeps (``write_only``, ``ephemeral``) or that are still unknown (``pending``).
+    Declared values that differ from ``row`` are not recorded, so that the next plan shows them as changes, not as
+    drift. Values that no state contains (``write_only``, ``ephemeral``) or that are unknown (``pending``) are omitted.
     """
     hidden = {*entry.definition.write_only, *entry.ephemeral, *entry.pending}
     should = seal_secrets({key: value for key, value in entry.should.items() if key not in hidden}, state.salt)
@@ -314,7 +325,8 @@ def _imported_record(
         implementation=providers.implementation(entry.instance, entry.name),
         private=seal_secrets(providers.run.private.get(entry.key), state.salt),
     )
-    # Drift is a difference of ``is_`` from the row: with the declared values in its place it shows those that differ.
+    # The function for drift compares ``is_`` with the row: with the declared values as ``is_`` it returns the
+    # differences of the declaration.
     differences = drifting.drifted_attributes(entry.definition, record._replace(is_=should), row, state.salt)
     unlike = {difference.attribute for difference in differences}
     return record._replace(should={key: value for key, value in should.items() if key not in unlike})

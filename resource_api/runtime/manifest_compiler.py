@@ -90,7 +90,7 @@ class ManifestCompiler:
         return self._warn_of_readers(catalog)
 
     def compile_providers(self, source: Source, inputs: Mapping[str, object], providers: ProviderPool) -> Catalog:
-        """Return the catalog of a manifest's configured providers alone: ``destroy`` needs no declared resource.
+        """Return the catalog of a manifest's configured providers alone, for ``destroy``, which deletes by the records.
 
         Raise ``ManifestError`` for a wrong file, ``UntrustedCode`` for a Python manifest that others can write to.
         """
@@ -166,7 +166,8 @@ class ManifestCompiler:
     ) -> Manifest:
         """Return a manifest with the included files whose conditions (``when``) hold by its inputs, values and facts.
 
-        ``complete``: a condition that cannot be decided is a ``ManifestError``; otherwise its file is left out.
+        ``complete``: a condition that cannot be evaluated is a ``ManifestError``; otherwise its file is omitted. A given
+        input that only omitted files may declare is ignored, not an error.
         """
         assert manifest.with_includes is not None
         whole = manifest.with_includes(
@@ -255,7 +256,10 @@ class ManifestCompiler:
         return catalog._replace(warnings=[*warnings, *catalog.warnings]) if warnings else catalog
 
     def _warn_of_readers(self, catalog: Catalog) -> Catalog:
-        """Return the catalog with a warning for each file of inputs or configurations whose secrets all can read."""
+        """Return the catalog with a warning for each file of inputs or configurations that exposes a secret.
+
+        Such a file contains a secret of this manifest in clear, and all users of the machine can read it.
+        """
         documents = [document.file for document in catalog.manifest.documents]
         kinds = {file: "configurations" for file in documents if os.path.basename(file) == PROVIDERS}
         kinds |= dict.fromkeys(self.input_files, "inputs")
@@ -282,14 +286,17 @@ class ManifestCompiler:
 
 
 def select_declared(providers: ProviderPool, manifest: Manifest) -> None:
-    """Set the versions and implementations that a manifest declares for its providers, before their types are used."""
+    """Select the versions and implementations that a manifest declares for its providers.
+
+    This precedes the first use of their types, whose attributes depend on the version.
+    """
     configured = manifest.providers.values()
     providers.select_versions({declared.instance: declared.type_version for declared in configured})
     providers.select_implementations({declared.instance: declared.implementation for declared in configured})
 
 
 def _holds_secret(file: str, secrets: Mask) -> bool:
-    """Return whether a file has a secret in it; one that cannot be read has none."""
+    """Return whether a file contains one of ``secrets`` in clear, for a warning; False if it cannot be read."""
     try:
         with open(file, encoding="utf-8", errors="replace") as text:
             return bool(secrets.search([text.read(MAX_BYTES)]))
@@ -302,8 +309,8 @@ def short_secret_warnings(
 ) -> Iterator[Problem]:
     """Yield a warning for each secret of ``inputs`` and ``entries`` that is too short for ``mask``.
 
-    A short text occurs in other words too, so that output cannot be masked by it. An attribute that repeats such an
-    input gets no warning of its own.
+    A short text is also part of other words, so it is not masked in the output. An attribute with the same value as
+    such an input gets no warning of its own.
     """
     short = list[Any]()
     for name, value in inputs.items():
@@ -321,7 +328,10 @@ def short_secret_warnings(
 
 
 def _missing_extra(declared: ConfiguredProvider) -> Problem:
-    """Return the problem of a Terraform provider where no client for it is installed, as on hosts."""
+    """Return the problem of a Terraform provider if the optional client for such programs is not installed.
+
+    Hosts of ``--on`` never have this client.
+    """
     position = declared.origin.place("path" if declared.path else "source")
     message = f"provider '{declared.name}': programs of Terraform providers cannot be used here"
     hint = "pip install 'resource-api[terraform]'; with --on they are not available on hosts"

@@ -54,10 +54,11 @@ class PolicyEvaluator:
         self._sent: set[Problem] = set()
 
     def check_catalog(self, catalog: Catalog, prior: Prior, selected: set[int] | None) -> Prior:
-        """Check every selected resource (None: all) whose values are known; return ``prior`` with the errors.
+        """Check every selected resource (None: all) whose values are known by the policies.
 
-        The planner fails the steps of resources that have an error there. One with unknown values is checked during the
-        run, when they are known. Also store the stack and the manifest of the run, for the other checks.
+        Return ``prior`` with the errors, by which the planner fails the steps of forbidden resources. A resource with
+        unknown values is checked during the run, when they are known. The stack and the manifest are stored for the
+        other checks.
         """
         self._urn = prior.urn
         self._manifest = catalog.manifest
@@ -69,7 +70,10 @@ class PolicyEvaluator:
         return prior._replace(errors=errors)
 
     def check_resource(self, entry: Entry, should: Mapping[str, object]) -> str:
-        """Check one resource as it should be; return the errors in one text, empty when it is allowed."""
+        """Check the requested values of one resource by the policies; return the errors in one text, "" if allowed.
+
+        Warnings of the policies are sent.
+        """
         lifecycle, values = entry.meta.lifecycle, MappingProxyType(copy_resource(should))
         identity = _identity(entry, self._urn(entry))
         declared = PolicyResource(*identity, should=values, protect=bool(lifecycle.protect), noop=bool(entry.meta.noop))
@@ -107,7 +111,10 @@ class PolicyEvaluator:
 
 
 def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> Iterator[Problem]:
-    """Yield the problems that a policy finds; an exception of the policy is an error too."""
+    """Yield the problems that a policy returns for a resource or a plan.
+
+    An exception of the policy becomes an error as well, because a broken policy must allow nothing.
+    """
     try:
         with read_only("a policy"):
             answer = process_guard.call_contained(check, value)
@@ -123,7 +130,10 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: object) -> It
 
 
 def _policy_problem(answer: object) -> Problem:
-    """Return the problem in a policy's answer. Raise ``TypeError`` or ``ValueError`` for an answer that is none."""
+    """Return a policy's answer, a text or a ``Problem``, as a checked ``Problem``.
+
+    Raise ``TypeError`` or ``ValueError`` for anything else, so that a wrong policy is reported.
+    """
     if not isinstance(answer, (str, Problem)):
         raise TypeError(f"a policy returns strings and Problems, not {type(answer).__name__}")
     problem = answer.checked() if isinstance(answer, Problem) else Problem(None, answer)
@@ -256,7 +266,7 @@ class _EarlierSteps:
     """
 
     def __init__(self, plan: ExecutionPlan, acting: Mapping[int, Step]) -> None:
-        """Index the ``acting`` steps of a plan (entry's index → step): those that would change something."""
+        """Index the ``acting`` steps of a plan (entry's index → step), those that would change something, by type."""
         self._plan = plan
         self._acting = acting
         self._indices = sorted(acting)
@@ -266,10 +276,10 @@ class _EarlierSteps:
             self._by_type.setdefault(acting[index].definition.name, []).append(index)
 
     def provides(self, step: Step, problem: Problem) -> bool:
-        """Return whether a step before ``step`` may meet the requirement of a problem, which is then no warning.
+        """Return whether a step before ``step`` may meet the requirement of a problem, so that no warning is needed.
 
-        Such a step makes the resource ``needs`` exist, has a type in ``brought_by``, or is an explicit requirement of
-        the step. A problem that does not say what it needs may be met by any earlier step.
+        Such a step creates the resource ``needs``, has a type in ``brought_by``, or is an explicit requirement of the
+        step. For a problem without ``needs`` any earlier step may be the one.
         """
         index = step.entry.index
         if problem.needs is None:
@@ -322,7 +332,8 @@ class _EarlierSteps:
 def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[tuple[Step, Problem]]:
     """Yield the findings of one provider's ``preflight`` as pairs of step and problem.
 
-    A failure of ``preflight`` itself becomes a finding about the first step.
+    Unknown values of the steps are omitted. A failure of ``preflight`` itself becomes a finding about the first step,
+    since it concerns no single one and must not end the plan.
     """
     first = next(iter(steps.values()))
     context = Context(

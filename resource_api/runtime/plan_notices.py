@@ -66,7 +66,11 @@ def report_findings(
 
 
 def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable[[], str]) -> None:
-    """Log the open intents: changes in doubt, or under way if ``holder`` returns the description of a run."""
+    """Log the changes that a run has begun and not recorded as finished (open intents), before they are planned again.
+
+    If ``holder`` returns the description of a run that holds the lock, they are under way; otherwise an interrupted run
+    has left them in doubt.
+    """
     intents = plan.prior.state.intents.values()
     running = holder() if intents else ""
     for intent in intents:
@@ -80,7 +84,10 @@ def _log_changes_without_outcome(plan: ExecutionPlan, log: Log, holder: Callable
 
 
 def _log_tolerated(plan: ExecutionPlan, log: Log) -> None:
-    """Log, at debug, the rules that the plans of legacy Terraform providers break: they are accepted nevertheless."""
+    """Log at debug the rules of plans that legacy Terraform providers break, for the providers' authors.
+
+    Such plans are accepted nevertheless.
+    """
     for step in plan.steps if log.enabled("debug") else ():
         if step.decision.tolerated:
             log.write("debug", str(step.reference), f"planned: {'; '.join(step.decision.tolerated)}")
@@ -119,7 +126,10 @@ def log_lost_order(plan: ExecutionPlan, runs: Iterable[Mapping[str, Any]], log: 
 
 
 def _report_other_stacks(plan: ExecutionPlan, store: Store, log: Log) -> None:
-    """Log resources that other stacks record too, the readers of removed outputs, and that a stack is new."""
+    """Log the effects of a run on other stacks: resources that they record, too, and outputs that they read.
+
+    Also log that the run's stack is new, since its name may be mistyped.
+    """
     state = plan.prior.state
     if not (stacks := store.stacks()):
         return
@@ -156,7 +166,10 @@ def _changes_or_records(step: Step) -> bool:
 
 
 def _readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[StackName, StackState]]:
-    """Yield the states of stacks, except those that are damaged or encrypted with another key: a notice needs none."""
+    """Yield the states of stacks, except those that are damaged or encrypted with another key.
+
+    They are read only for notices, so an unreadable stack must not prevent the run.
+    """
     for name in names:
         try:
             yield name, store.load(name)
@@ -165,9 +178,9 @@ def _readable_states(store: StateStore, names: Sequence[StackName]) -> Iterator[
 
 
 def log_recorded_elsewhere(plan: ExecutionPlan, store: Store, log: Log) -> None:
-    """Log a warning for each resource in ``plan``, a change by the command ``resource``, that a stack records.
+    """Log a warning for each resource in ``plan`` that a stack records, since its next apply may undo the change.
 
-    The next apply of that stack may undo the change.
+    ``plan``: a change by the command ``resource``, which is recorded in no stack.
     """
     for stack, state in _readable_states(store, store.stacks()):
         for step in plan.steps:
@@ -211,7 +224,10 @@ def _log_shared(
 def _recording_stacks(
     plan: ExecutionPlan, steps: Sequence[Step], states: Iterator[tuple[StackName, StackState]]
 ) -> dict[int, list[str]]:
-    """Return entry's index → the names of the other stacks that record the resource of a step too."""
+    """Return entry's index → the names of the other stacks that record the resource of a step, for ``_log_shared``.
+
+    A record counts if it has the same type and name, and may be about the same system.
+    """
     by_name: dict[tuple[str, Name], list[Step]] = {}
     for step in steps:
         by_name.setdefault((step.definition.name, step.name), []).append(step)
@@ -248,7 +264,10 @@ def _comparable(config: Mapping[str, object]) -> Any:
 def _log_readers(
     removed_outputs: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log
 ) -> None:
-    """Log a warning for each stack that has read one of the removed outputs in a run of the history ``runs``."""
+    """Log a warning for each stack that has read one of the removed outputs, since its next run may fail.
+
+    ``runs``: the history of all stacks, in which each run has the outputs that it has read.
+    """
     own_name = "/".join(own_stack)
     readers: dict[str, dict[StackName, None]] = {name: {} for name in removed_outputs}
     for run in runs:
@@ -266,7 +285,10 @@ def _is_new(state: StackState) -> bool:
 
 
 def _log_new(plan: ExecutionPlan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
-    """Log that a stack is new, as its name may be misspelt, unless ``stacks/NAME.yaml`` beside the manifest has it."""
+    """Log that a stack is new, with similar names, because its name may be mistyped.
+
+    Nothing is logged if a file ``stacks/NAME.yaml`` beside the manifest shows that the name is intended.
+    """
     path = plan.catalog.manifest.path
     described = _described_stacks(path)
     # A manifest that was sent has its path on the other machine, as its files of inputs have.

@@ -125,7 +125,7 @@ class Planning:
     def _plan_catalog(self, catalog: Catalog) -> planner.ExecutionPlan:
         """Return the plan of a catalog by the recorded state of its stack.
 
-        The stack is locked first if the plan will be executed, so that the state stays as it was planned for.
+        If the plan will be executed, the stack is locked first, so that no other run changes the state meanwhile.
         """
         name = self._environment.name(catalog)
         if self._claims:
@@ -225,8 +225,8 @@ class Planning:
     ) -> tuple[PlannerQueries, set[int] | None]:
         """Read the selected resources; return the planner's access to them, and the remaining selection (None: all).
 
-        A resource that needs an excluded one (``--exclude``) which does not exist could not be applied: it leaves the
-        selection, with a warning.
+        A resource could not be applied if it needs another one that is excluded (``--exclude``) and does not exist: it
+        is removed from the selection, with a warning.
         """
         with self._log.bind(phase="observe"):
             if selected is None or not self.options.excludes:
@@ -270,7 +270,10 @@ class Planning:
             self._environment.notify(Diagnosed(warning))
 
     def _check_key(self, plan: Plan) -> None:
-        """Raise ``UsageError``, before any change, if a provider would store secrets in a state that has no key."""
+        """Raise ``UsageError``, before any change, if a provider would store secrets in a state that has no key.
+
+        Otherwise the provider's call would fail in the middle of the run.
+        """
         if not self._environment.run.private.may_hold_secrets:
             for step in plan.steps:
                 if "private_secrets" in step.entry.definition.features and _acts(step):
@@ -303,7 +306,8 @@ def planned(
 ) -> Iterator[tuple[Plan, Snapshot]]:
     """Yield the plan that ``make`` returns and the rows that were read for it; close the providers at the end.
 
-    ``run``: the id of the run that will execute it, whose stack is claimed; "" for a plan that is only shown.
+    ``run``: the id of the run that will execute the plan, for which the stack is locked; "" for a plan that is only
+    shown. Providers stay open meanwhile, as the run calls them.
     """
     environment.run.derived = None  # of the former run
     bound = environment.log.bind(stack=environment.stack, **({"run": run} if run else {}))

@@ -46,7 +46,10 @@ class Purging:
     """Applies the rules of ``purge`` of one catalog to the resources that their types list."""
 
     def __init__(self, catalog: Catalog, prior: Prior, snapshot: Snapshot, store: StateStore) -> None:
-        """List nothing yet; ``store`` has the states of other stacks, whose resources no purge deletes."""
+        """Prepare the purge of ``catalog`` without listing anything yet.
+
+        ``snapshot`` lists the resources; ``store`` has the states of other stacks, whose resources no purge deletes.
+        """
         self._catalog = catalog
         self._prior = prior
         self._snapshot = snapshot
@@ -64,8 +67,9 @@ class Purging:
     def matched(self) -> tuple[Catalog, Prior]:
         """Return the catalog and the match with an orphan, and so a step, for each resource that ``purge`` deletes.
 
-        Raise ``ManifestError`` for a type that cannot list, and for a test that does not fit a value; ``PurgeError``
-        for more resources than a rule may delete, and where the records of another stack are not known.
+        Raise ``PurgeError`` for more resources than a rule may delete (``at_most``), since it is then probably wrong,
+        and if another stack, whose resources must stay, is unreadable. Raise ``ManifestError`` for a type that cannot
+        list, and for a test that does not fit a value.
         """
         problems: list[Problem] = []
         strays: list[tuple[Record, PurgeRule]] = []
@@ -155,7 +159,10 @@ class Purging:
         return leftover or is_exempt or is_removed(record, self._removed)
 
     def _recorded_elsewhere(self, rule: PurgeRule, names: Collection[Name]) -> Collection[Name]:
-        """Return and log those ``names`` that another stack records. Raise ``PurgeError`` for an unreadable stack."""
+        """Return and log those ``names`` that another stack records: they are managed there and must not be purged.
+
+        Raise ``PurgeError`` for an unreadable stack.
+        """
         recorded: set[Name] = set()
         definition = rule.definition
         for stack, state in self._other_stacks(rule):
@@ -168,7 +175,10 @@ class Purging:
         return recorded
 
     def _other_stacks(self, rule: PurgeRule) -> Sequence[tuple[StackName, StackState]]:
-        """Return the states of all other stacks, read once. Raise ``PurgeError``, at ``rule``, if one is unreadable."""
+        """Return the states of all other stacks, read once for all rules.
+
+        Raise ``PurgeError`` at the position of ``rule`` if one is unreadable, since its resources could be deleted.
+        """
         if self._states is None:
             states = []
             for name in self._store.stacks():
@@ -232,7 +242,10 @@ class Purging:
 
 
 def is_included(rule: PurgeRule, row: Values) -> bool:
-    """Return whether a rule includes a row. Raise ``ManifestError`` for a test that does not fit a value."""
+    """Return whether a rule of ``purge`` includes an existing resource, by the tests of its ``where`` on the row.
+
+    Raise ``ManifestError`` for a test that does not fit a value.
+    """
     try:
         return rule.includes(row)
     except ConditionError as error:

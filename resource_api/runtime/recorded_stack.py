@@ -117,7 +117,10 @@ def none_recorded(store: StateStore, settings: Settings) -> bool:
 
 
 def selected(store: StateStore, settings: Settings, advice: str = _STACK_OPTION) -> StackName:
-    """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``, with ``advice``."""
+    """Return the stack that ``--stack`` and ``--project`` select; without ``--project`` only one project may have it.
+
+    Raise ``UsageError``. ``advice``: as for ``all_selected``.
+    """
     names = all_selected(store, settings, advice)
     if len(names) > 1:
         raise UsageError(f"several projects are recorded: {_listed(names)}; --project names one")
@@ -144,7 +147,10 @@ def all_selected(store: StateStore, settings: Settings, advice: str = _STACK_OPT
 
 
 def of_project(store: StateStore, project: str | None) -> Sequence[StackName]:
-    """Return the stacks of a project, None: of the only recorded one. Raise ``UsageError`` for none."""
+    """Return the stacks of a project, to rename all of them; None: of the only recorded project.
+
+    Raise ``UsageError`` if there is none, or if several projects are recorded and none is given.
+    """
     recorded = store.stacks()
     projects = sorted({name.project for name in recorded})
     if project is None and len(projects) > 1:
@@ -274,7 +280,7 @@ def recorded_keys(state: StackState, text: str) -> list[RecordKey]:
 
 
 def parse_reference(text: str, state: StackState) -> Reference:
-    """Return the reference in a text, which may be a URN. Raise ``UsageError`` for one of another stack."""
+    """Return the reference in a command's argument, which may be a URN; raise ``UsageError`` for another stack's."""
     with errors_as(UsageError):
         reference.check_stack(text, state.project, state.stack)
         return reference.parse_name(text)
@@ -284,7 +290,7 @@ class Runs:
     """The finished runs of stacks, the oldest first; a user names one by ``last``, or by the beginning of its id."""
 
     def __init__(self, store: Store, names: Sequence[StackName]) -> None:
-        """Read the history of the stacks ``names``."""
+        """Read the history of the stacks ``names``, in which runs are searched."""
         self._store = store
         self._whose = f" of {names[0]}" if len(names) == 1 else ""
         self.all = finished_runs(self._store, names)
@@ -292,15 +298,18 @@ class Runs:
     def document(self, prefix: str | None) -> RunJson:
         """Return the document of the run whose id begins with ``prefix``.
 
-        ``last``, or None, is the last one that did something, ``last-1`` the one before. Raise ``UsageError`` where
-        there is none, or several.
+        ``last``, or None, selects the last run that changed or failed something, ``last-1`` the one before. Raise
+        ``UsageError`` if no run matches, or several.
         """
         name = prefix or "last"
         position = _LAST.fullmatch(name)
         return self.load(self._last(name, int(position[1] or 0)) if position else self._find(name))
 
     def load(self, run: Mapping[str, Any]) -> RunJson:
-        """Return the document of a run of ``all``; without steps where it is not kept."""
+        """Return the document of a run of ``all``, for reports.
+
+        If its file is missing or damaged, return a document without steps, made from the run's line in the history.
+        """
         document: RunJson | None = None
         with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
             if run["kept"] and (content := self._store.load_run(run["run"])) is not None:
@@ -385,7 +394,10 @@ def overview(runs: Runs, since: float, until: float) -> OverviewJson:
 
 
 def _overview_status(failing: Sequence[object], recent: Sequence[Line]) -> str:
-    """Return the status for an overview of ``failing`` resources and ``recent`` runs, the most urgent word."""
+    """Return the most urgent status that applies to an overview of ``failing`` resources and ``recent`` runs.
+
+    Without any run in the period it is "silent".
+    """
     if failing:
         return "failing"
     if any(run.get("drifted") for run in recent):
@@ -427,11 +439,11 @@ def _finished_run(run: Line) -> FinishedRunJson:
 
 
 def _failures(run: Line, documents: Mapping[str, RunJson], finished: Iterable[Line]) -> list[FailingResourceJson]:
-    """Return a row for each resource that failed in ``run``, the last run of its stack.
+    """Return a row for each resource that failed in ``run``, the last run of its stack, for the overview.
 
-    If none did, as where a manifest or a lock ended the run, one row without a resource has the exit code. The field
-    ``since`` is the end of the first run in the unbroken series of failed runs. ``documents``: run's id → document;
-    ``finished``: all runs, the oldest first.
+    If no resource failed, as when a wrong manifest ended the run, one row without a resource has the exit code. The
+    field ``since`` is the end of the first run in the latest unbroken series of failed runs of the stack.
+    ``documents``: run's id → document; ``finished``: all runs, the oldest first.
     """
     since = run["ended"]
     for earlier in reversed([item for item in finished if _stack_of(item) == _stack_of(run)]):
@@ -550,7 +562,11 @@ def _check_replaceable(target: Store, states: Mapping[StackName, StackState], ur
 
 
 def _copy_runs(source: Store, target: Store, names: Sequence[StackName]) -> None:
-    """Copy the finished runs of stacks, with their documents, that the target does not have from an earlier copy."""
+    """Copy the finished runs of stacks to the target, with their documents, without duplicates.
+
+    Runs that the target has from an earlier, interrupted copy are not copied again. A document that cannot be read or
+    written is omitted, since a report works without it.
+    """
     present = {run["run"] for run in finished_runs(target, names)}
     for run in finished_runs(source, names):
         if run["run"] in present:
@@ -564,7 +580,10 @@ def _copy_runs(source: Store, target: Store, names: Sequence[StackName]) -> None
 
 
 def _copy(target: Store, name: StackName, state: StackState, url: str) -> CopiedStack:
-    """Copy a stack unless the target has it already, and verify the copy. Raise ``StateError`` if it differs."""
+    """Copy a stack unless the target has it already from an interrupted copy, and verify the copy by reading it.
+
+    Raise ``StateError`` if it differs.
+    """
     status = "unchanged"
     if not _are_equal(target.load(name), state):
         with finishing(target, name, "state copy"):

@@ -69,7 +69,10 @@ def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition],
 
 
 def _matching_types(reader: ResourceReader, pattern: str) -> Iterator[TypeDefinition]:
-    """Yield the types of a pattern that can be listed here; warn of broken ones. Raise ``UsageError`` for no match."""
+    """Yield the types of a pattern that can be listed here; warn of types with broken code, and log other omitted ones.
+
+    Raise ``UsageError`` if the pattern matches no type at all.
+    """
     matches, log = resource_table.matcher(pattern), reader.run.log
     if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
         raise UsageError(f"{pattern} matches no type")
@@ -106,7 +109,10 @@ def _reason_to_leave_out(reader: ResourceReader, definition: TypeDefinition) -> 
 
 
 def list_types(call: ResourceCall) -> ShownResources:
-    """List the resources of types, or of all types that can be listed. Raise ``UsageError``."""
+    """List the resources of several types for the command ``resource``, or with ``--all`` of all that can be listed.
+
+    Raise ``UsageError``, also for options that need exactly one type.
+    """
     options = call.options
     every_type, text = options.get("every_type"), options.get("type_name")
     if every_type and text is not None:
@@ -190,7 +196,10 @@ def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]
 
 
 def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
-    """Return the test of a row by its title: the exact title ``pattern`` if a row has it, else as a pattern."""
+    """Return the test by which a pattern selects rows by their titles.
+
+    If a row has exactly the title ``pattern``, only this row passes, since a title may contain ``*`` itself.
+    """
     if any(definition.title_of(row) == pattern for row in rows):
         return lambda row: definition.title_of(row) == pattern
     matches = resource_table.matcher(str(Reference(definition.name, pattern)))
@@ -198,9 +207,9 @@ def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callabl
 
 
 def documents(listed: Listed) -> list[dict[str, object]]:
-    """Return the resources as flat JSON objects, sorted by title in each type.
+    """Return the resources as flat JSON objects for the output, sorted by title in each type.
 
-    Among several types, each object also has the reference of its resource.
+    With several types, each object also has the reference of its resource, as titles may then be equal.
     """
     flat = []
     for definition, rows in listed:
@@ -228,9 +237,10 @@ class Filter(NamedTuple):
     value: str
 
     def for_type(self, definition: TypeDefinition) -> Callable[[Mapping[str, object]], bool]:
-        """Return the test for rows of a type; none passes where the type does not have the attribute.
+        """Return the test by which this filter selects rows of a type; without the attribute no row passes.
 
-        Raise ``UsageError`` where the attribute is secret, or its data type has no such value or no order.
+        Secret values never pass. Raise ``UsageError`` for a secret attribute, whose value could be guessed by filters,
+        and if the attribute's data type has no such value or no order.
         """
         name = definition.attribute_spelt(self.attribute)
         if (attribute := definition.attributes.get(name)) is None:
@@ -242,9 +252,9 @@ class Filter(NamedTuple):
         return lambda row: not is_secret(row.get(name)) and test(row.get(name))
 
     def _pattern(self) -> Callable[[object], bool]:
-        """Return a test: whether the text of a value, or of one of its elements, contains the regular expression.
+        """Return the test for the operator ``~``: a value, or one of its elements, matches the regular expression.
 
-        Only the beginning of a long text is searched. Raise ``UsageError`` for no regular expression.
+        Only the first ``_LONGEST`` characters of a text are searched. Raise ``UsageError`` for an invalid expression.
         """
         with errors_as(self._error, re.error, "this is no regular expression: "):
             search = re.compile(self.value).search
@@ -282,7 +292,10 @@ class Filter(NamedTuple):
 
 
 def parse_filter(text: str) -> Filter:
-    """Return the condition that a text of the command line means. Raise ``UsageError``."""
+    """Return the condition of ``--filter`` in a text such as ``uid >= 1000``.
+
+    Raise ``UsageError`` for another form, with advice for operators of other languages, such as ``==``.
+    """
     match = _FORM.match(text)
     if match is None or match[2] not in _OPERATORS:
         suggestion = _FOREIGN_OPERATORS.get(match[2]) if match is not None else None
@@ -292,7 +305,7 @@ def parse_filter(text: str) -> Filter:
 
 
 def _check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefinition]) -> None:
-    """Raise ``UsageError`` for an attribute that none of the types has."""
+    """Raise ``UsageError`` for a filter whose attribute none of the types has, since it is probably mistyped."""
     attributes = set[str]()
     for definition in definitions:
         attributes |= {*definition.attributes, *map(definition.spelling, definition.attributes)}
@@ -376,7 +389,10 @@ def find_resources(call: ResourceCall) -> ShownResources:
 def _list_type(
     call: ResourceCall, definition: TypeDefinition, selected: SelectedProvider | None, pattern: str | None
 ) -> ShownResources:
-    """Return the resources of one type whose names ``pattern`` matches, None: all."""
+    """Return the resources of one type whose titles match ``pattern`` (None: all), for the command ``resource``.
+
+    Raise ``UsageError`` for changes, which need a single resource.
+    """
     options = call.options
     if options.get("changes"):
         namevar = definition.namevars[0]

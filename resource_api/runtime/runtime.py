@@ -72,9 +72,9 @@ class Runtime(RunEnvironment):
         return catalog
 
     def _report_missing(self, catalog: Catalog) -> None:
-        """Warn of resources whose provider lacks a requirement, such as a Python package: an earlier one may bring it.
+        """Warn of resources whose provider lacks a requirement, such as a Python package.
 
-        Raise ``ManifestError`` where no resource comes before them, so that nothing can install the requirement.
+        A resource before them in the manifest may install it. Raise ``ManifestError`` if there is none before them.
         """
         problems, before = [], False
         for entry in catalog.entries:
@@ -117,7 +117,7 @@ class Runtime(RunEnvironment):
         on_plan: Callable[[Plan], None] | None = None,
         use_cache: bool = False,
         **options: Unpack[PlanOptions],
-    ) -> Report: ...
+    ) -> Report: ...  # a manifest: inputs and options of the plan may be given
 
     @overload
     def apply(
@@ -126,7 +126,7 @@ class Runtime(RunEnvironment):
         *,
         on_plan: Callable[[Plan], None] | None = None,
         **options: Unpack[ExecutionOptions],
-    ) -> Report: ...
+    ) -> Report: ...  # a plan: it has its inputs and options already
 
     def apply(
         self,
@@ -208,7 +208,10 @@ class Runtime(RunEnvironment):
         return self._plan_only(source, inputs or {}, to_options(options, prune=True, destroy=True, shown=True), out)
 
     def change(self, source: Source, **options: Unpack[ExecutionOptions]) -> Report:
-        """Apply the resources of a manifest without recording them; log a warning for those that a stack records."""
+        """Apply the resources of a manifest without recording them, for the command ``resource``.
+
+        Log a warning for resources that a stack records, since the next apply of the stack may undo the change.
+        """
         run_options, run = to_options(options), _run_id()
         with (
             self._lock_unless_noop("resource", run_options),
@@ -246,7 +249,7 @@ class Runtime(RunEnvironment):
             raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
 
     def _is_valid(self, manifest: Mapping[str, object]) -> bool:
-        """Return whether a manifest can be compiled: its values are valid together."""
+        """Return whether a manifest can be compiled, by which ``change_resource`` tests values together."""
         try:
             self.compile(manifest)
         except ManifestError:
@@ -261,7 +264,10 @@ class Runtime(RunEnvironment):
         out: str | os.PathLike[str] | None,
         request: CacheRequest | None = None,
     ) -> Plan:
-        """Plan without a run that follows; save the plan in the file ``out``, if any. ``request``: to use the cache."""
+        """Return a plan that is only shown, or saved in the file ``out`` for a later ``apply``; nothing is locked.
+
+        ``request``: use the no-change cache, or None.
+        """
         with planned(self, options, lambda planning: planning.plan_manifest(source, inputs, request)) as (plan, _):
             if out is not None:
                 saved_plan.check_target(os.fspath(out), (read.file for read in plan.catalog.manifest.documents))
@@ -296,9 +302,9 @@ class Runtime(RunEnvironment):
         return nullcontext() if options.noop else self.lock(command)
 
     def _cache_request(self, source: Source, inputs: Mapping[str, object], options: Options) -> CacheRequest | None:
-        """Return the key of a run in the no-change cache, or None for a run that the cache does not serve.
+        """Return the key of a run in the no-change cache, or None if the run cannot use the cache.
 
-        It serves runs of a manifest's file that state records and whose options have their defaults.
+        It can only if the manifest is a file, a state records the run, and no option changes the planned steps.
         """
         if not isinstance(source, str) or isinstance(self.store, NoStore) or not options.plain:
             return None
@@ -308,8 +314,7 @@ class Runtime(RunEnvironment):
     def _execute(self, plan: Plan, snapshot: Snapshot, command: str, run: str, *, of_stack: bool = True) -> Report:
         """Execute a plan and record its outcomes, also when it is interrupted; ``run`` is the id of the run.
 
-        ``of_stack``: whether it is a run of the plan's stack, which is recorded; a change by the command ``resource``
-        is not.
+        ``of_stack``: False for a change by the command ``resource``, which is not recorded in a stack.
         """
         name, started, log, context = self.name(plan.catalog), time.time(), self.log, self.run
         # State is not written by a noop run, nor where there is no state.

@@ -74,7 +74,7 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
 
 
 def write_document(path: str, document: object) -> None:
-    """Write the document of a saved plan. Raise ``ResourceAPIError`` where the file cannot be written."""
+    """Write the document of a saved plan, for ``apply``. Raise ``ResourceAPIError`` if the file cannot be written."""
     # Escaped: a name of a file may have bytes that are no UTF-8, and values may control a terminal.
     text = escape_json(json.dumps(document, indent=2, ensure_ascii=False))
     with errors_as(ResourceAPIError, OSError, f"cannot save the plan to {path}: "):
@@ -82,7 +82,10 @@ def write_document(path: str, document: object) -> None:
 
 
 def check_target(path: str, sources: Iterable[str]) -> None:
-    """Raise ``UsageError`` when ``path``, to which a plan is to be saved, is one of the files that it is made of."""
+    """Raise ``UsageError`` if ``path``, to which a plan is to be saved, is a file of its manifest.
+
+    The plan would overwrite it.
+    """
     for source in sources:
         with suppress(OSError):
             if os.path.samefile(path, source):
@@ -177,7 +180,8 @@ def _check_format(saved: Mapping[str, object], path: str) -> None:
 def validated(document: object, path: str) -> PlanJson:
     """Return a document from a file or a host. Raise ``ManifestError`` unless ``plan`` may have written it.
 
-    Fields that an older version did not have are empty, or 0.
+    A valid form is needed because the file may have been edited, and a host is untrusted. Fields that an older version
+    did not have are empty, or 0.
     """
     if isinstance(document, dict):
         document = {"output_changes": {}, "unknown": [], **document}
@@ -192,10 +196,10 @@ class SavedPlan:
     """A saved plan to be applied: its manifest, inputs, options, stack, and the comparison with a new plan."""
 
     def __init__(self, document: Mapping[str, object], path: str, key: Key | None, host: str = "") -> None:
-        """Decrypt the ``document`` of the file ``path``; ``host``: the host of ``--on`` that applies it.
+        """Decrypt and check the ``document`` of the file ``path``; ``host``: the host of ``--on`` that applies it.
 
-        Raise ``ManifestError`` when it is not applicable, or no document of this program; ``UsageError`` without its
-        key and on another host than the plan's, ``StateError`` when it was altered.
+        Raise ``ManifestError`` if it is no document of this program or has failed steps; ``UsageError`` without its key
+        or on another host than the plan's; ``StateError`` if it was altered.
         """
         _check_format(document, path)
         saved = validated(document, path)
@@ -240,7 +244,10 @@ class SavedPlan:
             self._check_secrets(plan)
 
     def _check_secrets(self, plan: Plan) -> None:
-        """Compare the digests of the saved plan's secrets with those of a new plan. Raise ``ManifestError``."""
+        """Raise ``ManifestError`` if the secrets of the steps differ from those of a new plan, by their digests.
+
+        In the document itself secrets are masked, so that ``check`` sees no difference there.
+        """
         before = {urn: (name, digest) for urn, name, digest in self._embedded["secrets"]}
         digests = _secret_digests(plan, bytes.fromhex(self._embedded["salt"]))
         after = {urn: (name, digest) for urn, name, digest in digests}
@@ -423,9 +430,9 @@ def _steps(rows: Sequence[PlanStepJson], registry: Registry, *, verbose: bool) -
 
 
 def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
-    """Return resource in sync → a step that it depends on, directly or not, and after which it is read again.
+    """Return resource in sync → the step after which it is read again, because the resource depends on it.
 
-    The detailed view of a plan names that step.
+    The detailed view of a plan shows that step; the dependency may be indirect.
     """
     nodes = []
     for row in rows:
@@ -440,8 +447,8 @@ def _read_after(rows: Sequence[PlanStepJson]) -> dict[str, str]:
 def _shown_step(saved: PlanStepJson, definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
     """Return a step of a saved plan in the form in which plans are rendered.
 
-    Without a ``definition``, of an unknown type, it is shown as it was saved. ``only_ordered``: it subscribes to a
-    resource but cannot be refreshed, so that the relationship only orders both.
+    ``definition``: its type, by which secrets are concealed; None for an unknown type, whose step is shown as saved.
+    ``only_ordered``: the step subscribes to a resource but cannot be refreshed, so the relationship only orders both.
     """
     reasons, deferred = split_reasons(saved["reasons"])
     action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
@@ -488,9 +495,9 @@ def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | Non
 
 
 def _parameters(definition: TypeDefinition, saved: PlanStepJson) -> dict[str, Any]:
-    """Return parameter → value of the parameters to show with a step: those that differ from their defaults.
+    """Return parameter → value of the parameters to show with a step: only those that differ from their defaults.
 
-    Secrets are concealed.
+    They change how the step is done, so the user should see them. Secrets are concealed.
     """
     attributes = {name: definition.attributes[name] for name in definition.parameters if name in saved["should"]}
     values = {name: _should(name, saved["should"][name], saved) for name in attributes}
@@ -506,9 +513,9 @@ def _difference(change: ChangeJson, saved: PlanStepJson) -> Difference:
 
 
 def _prediction(change: PlannedChangeJson) -> Difference:
-    """Return a change that the provider predicts for a saved step.
+    """Return a change of a saved step that its provider has predicted, to show it.
 
-    Null as the new value means that it is unknown, unless ``kind`` says that the value is removed.
+    Null as the new value means that it is unknown, unless ``kind`` is a deletion: then the value is removed.
     """
     value = _value(change["should"])
     should = UNKNOWN if value is None and not change["kind"].startswith("delete") else value
@@ -518,7 +525,8 @@ def _prediction(change: PlannedChangeJson) -> Difference:
 def _should(name: str, value: object, saved: PlanStepJson) -> Any:
     """Return the requested value of an attribute of a saved step, with ``UNKNOWN`` for unknown values.
 
-    The document has null for them. It lists the attributes with unknown parts, whose expressions show the places.
+    The document has null for an unknown value. So that other null values are not mistaken for unknown ones, it has the
+    list ``unknown`` of such attributes, and the expressions from which their unknown parts would be computed.
     """
     if name not in saved["unknown"]:
         return _value(value)

@@ -42,7 +42,8 @@ class Interrupts:
     ) -> None:
         """Stop ``run`` when a signal arrives; call ``before_exit`` before a signal ends the process.
 
-        ``again``: the effect of the next signal, for the message; empty without a terminal to send one.
+        ``again``: the end of the message about the first signal, with the effect of the next one; "" if the user has no
+        terminal here to send one.
         """
         self._run = run
         self._before_exit = before_exit

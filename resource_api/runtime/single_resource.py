@@ -256,7 +256,10 @@ def values_of_change(
 def manifest_of(
     reference: Reference, declared: Mapping[str, object], selected: SelectedProvider | None
 ) -> dict[str, object]:
-    """Return the manifest of a resource and its configured provider; ``${`` in a value is text, no expression."""
+    """Return the manifest of one resource and its configured provider, by which a command changes the resource.
+
+    ``${`` in a value is escaped, as values of the command line are texts, not expressions.
+    """
     body = literal(dict(declared))
     if selected is None:
         return {"resources": {str(reference): body}}
@@ -302,9 +305,10 @@ def parse_name(
 def parse_attributes(
     definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
 ) -> dict[str, object]:
-    """Return the values of ``ATTR=VALUE`` pairs, coerced to each attribute's data type. Raise ``UsageError``.
+    """Return attribute → value of ``ATTR=VALUE`` pairs, converted to each attribute's data type. Raise ``UsageError``.
 
-    ``read_secret`` returns the value of a sensitive attribute from its name and its text.
+    ``read_secret`` returns the value of a sensitive attribute from its name and its text, since a secret on the command
+    line would be visible to other users.
     """
     values: dict[str, object] = {}
     for pair in changes:

@@ -70,7 +70,7 @@ class _ChangedRecord(NamedTuple):
 
 
 def document(call: Call) -> RefreshJson:
-    """Refresh the resources that a command selects; return the document of their differences from the records."""
+    """Carry out the command ``refresh`` for the selected resources; return the document of their differences."""
     selection = {name: call.options[name] for name in ("targets", "excludes", "noop", "strict") if name in call.options}
     refreshed = refresh(call.runtime, call.manifest, call.inputs, **selection)
     return documents.refresh(refreshed.resources, refreshed.outputs)
@@ -188,9 +188,10 @@ def _call_function(
     call: FunctionCall,
     inputs: Mapping[str, object],
 ) -> object:
-    """Return the result of a function in an output, or ``UNKNOWN`` where its provider is not configured.
+    """Return the result of a function in an output, to record the output.
 
-    Raise ``EvaluationError`` if it fails.
+    Return ``UNKNOWN`` if its provider is not configured, as the configuration has unknown values; the output then stays
+    as recorded. Raise ``EvaluationError`` if the function fails.
     """
     declared = catalog.instances.get(call.instance)
     if declared is not None and declared.pending and call.instance not in instances.configs:
@@ -310,9 +311,9 @@ def _compared(
 
 
 def _upgraded(records: Iterable[Record], functions: ProviderFunctions) -> tuple[list[Record], list[str]]:
-    """Return records in the form of the present version of their type, to compare them with rows that are read now.
+    """Return records in the form of the present version of their type, and the failures of those without an upgrade.
 
-    The second result has the failures of records that cannot be upgraded.
+    Only in this form they can be compared with rows that are read now.
     """
     upgraded, failures = [], []
     for record in records:

@@ -65,9 +65,10 @@ def take_over(
 
 
 def _resources(runtime: Runtime, manifest: Manifest, state: StateFile, failed: list[ImportOutcome]) -> list[_Read]:
-    """Return the resources of a state file with values of their provider's present schema, without null values.
+    """Return the resources of a state file with values in their provider's present schema, without null values.
 
-    A resource whose provider is not declared, or cannot upgrade the values, becomes an outcome in ``failed``.
+    The file may have been written by an older version of the provider. A resource whose provider is not declared, or
+    cannot upgrade the values, becomes an outcome in ``failed``.
     """
     read = []
     for resource in state.resources:
@@ -128,7 +129,11 @@ def _declarations(
 
 
 def _import_problem(row: _Read, records: Container[str], declared: Container[str]) -> str:
-    """Return the reason that a resource cannot be imported, or ""; ``records``: the references before it."""
+    """Return the reason that a resource cannot be imported, or "".
+
+    A secret must be declared by the user, as no manifest should contain it in clear. ``records``: the references of the
+    resources before it; ``declared``: those in the manifest.
+    """
     if row.reference in records:
         return "is there twice; rename one with 'tofu state mv'"
     secrets = [name for name, value in declared_values(row.fields, row.values).items() if is_secret(value)]
@@ -156,8 +161,8 @@ def _declaration(runtime: Runtime, row: _Read, computed: Mapping[str, Mapping[st
 def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
     """Return address of a resource → text that its provider has made, such as an id → the expression that refers to it.
 
-    By these, other declarations refer to the resource instead of repeating the text. A resource with several instances
-    is left out: a dependency does not show which instance it means.
+    In the declarations of dependent resources this expression replaces the text. A resource with several instances is
+    omitted, because a dependency in the file has the address of all of them.
     """
     instances = Counter(row.resource.config_address for row in resources)
     return {
@@ -168,7 +173,10 @@ def _made_values(resources: Sequence[_Read]) -> dict[str, dict[str, str]]:
 
 
 def _write(path: str, declarations: Sequence[Sequence[str]]) -> None:
-    """Write the declarations into the manifest, whose text stays otherwise as it is. Raise ``UsageError``."""
+    """Add the declarations to the text of the manifest, which is otherwise unchanged, also in its comments.
+
+    Raise ``UsageError`` for a manifest that is not YAML or cannot be written.
+    """
     if not path.endswith((".yaml", ".yml")):
         raise UsageError(f"{path}: declarations are written as YAML; name a manifest that ends in .yaml")
     with errors_as(UsageError, (OSError, ValueError, ManifestError), f"{path} cannot be written: "):
