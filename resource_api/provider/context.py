@@ -147,7 +147,7 @@ class RunContext:
     def cancel(self) -> None:
         """Ask the run to stop: no further operation begins, and running calls of providers should end soon.
 
-        At the first call ``on_cancel`` is called, which tells the providers. Safe in a signal handler.
+        At the first call ``on_cancel`` is called, which calls ``cancel`` of the providers. Safe in a signal handler.
         """
         first, self.cancelled = not self.cancelled, True
         if first and self.on_cancel is not None:

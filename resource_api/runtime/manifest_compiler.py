@@ -166,8 +166,8 @@ class ManifestCompiler:
     ) -> Manifest:
         """Return a manifest with the included files whose conditions (``when``) hold by its inputs, values and facts.
 
-        ``complete``: a condition that cannot be evaluated is a ``ManifestError``; otherwise its file is omitted. A given
-        input that only omitted files may declare is ignored, not an error.
+        ``complete``: a condition that cannot be evaluated is a ``ManifestError``; otherwise its file is omitted. If any
+        file is omitted, a given input without a declaration is ignored instead of an error.
         """
         assert manifest.with_includes is not None
         whole = manifest.with_includes(
