@@ -74,7 +74,7 @@ class Inventory(NamedTuple):
         return host._replace(jump_hosts=tuple(jump_hosts))
 
     def _without_circle(self, host: Host, visited: set[str], jump_hosts: list[Host]) -> Host:
-        """Return a host without the jump hosts that are themselves reached through it, as a connection would never end.
+        """Return a host without the jump hosts that are themselves reached through it, a circle without a begin.
 
         ``visited``: the host and all hosts behind it, which must not be its jump hosts. The remaining jump hosts of the
         host that are in this inventory are appended to ``jump_hosts``, each once, each after its own jump hosts.
@@ -144,7 +144,7 @@ def read(path: str, reader: InputFiles) -> Inventory:
 
 
 def build(source: Document) -> Inventory:
-    """Return the inventory that a document describes. Raise ``ManifestError`` with all problems."""
+    """Return the inventory in the document of a file or program. Raise ``ManifestError`` with all problems at once."""
     if source.data is None:
         return EMPTY
     document_schema.check("inventory", source, "inventory")

@@ -131,7 +131,10 @@ def encode(job: HostJob) -> bytes:
 
 
 def decode(frame: protocol.Frame) -> HostJob:
-    """Return the job of a frame. Raise ``ValueError`` for another frame, and for one with other fields than a job's."""
+    """Return the job of a frame that this host has received: the reverse of ``encode``.
+
+    Raise ``ValueError`` for another frame, and for a job with other fields or an unknown command.
+    """
     if frame.kind != _KIND or frame.body.keys() != set(HostJob._fields):
         raise ValueError("this is no job")
     job = HostJob(**frame.body)

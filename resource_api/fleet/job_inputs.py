@@ -104,9 +104,9 @@ def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) ->
 
 
 def _patterns_in_data(value: object) -> Iterator[str]:
-    """Yield the glob patterns of the local files in data, ``{asset: {file: PATH}}``, at any depth.
+    """Yield the glob patterns of the local files in data, as in ``{asset: {file: PATH}}``, to send these files to hosts.
 
-    A mapping with further keys is no asset, but its members may be.
+    An asset may be at any depth. A mapping with further keys is no asset itself, but its members may be.
     """
     if isinstance(value, dict):
         for word, body in value.items():

@@ -179,7 +179,7 @@ def digest_of(values: Mapping[str, object] | Sequence[object], key: bytes) -> by
 def _revealed(value: object) -> object:
     """Return a value in a form whose ``repr`` is the same for equal values, so that ``digest_of`` can compare them.
 
-    Mappings are sorted by key. A secret is in clear with a mark: made secret or no longer secret, a text has changed.
+    Mappings are sorted by key. A secret is in clear with a mark, so that a text that becomes secret counts as changed.
     """
     if isinstance(value, dict):
         return [(str(name), _revealed(value[name])) for name in sorted(value, key=str)]

@@ -150,7 +150,7 @@ class _Groups:
     """Hosts grouped by their results, independently of the order of their ends."""
 
     def __init__(self) -> None:
-        """Start without hosts."""
+        """Start without hosts; ``add`` stores each by both digests of its result."""
         #: The digest of a literal result → its group, and the digest of the result without the host's name.
         self._exact: dict[bytes, tuple[HostGroup, bytes]] = {}
         #: The digest without names → the result with placeholders, one value for all groups that differ by names.

@@ -199,7 +199,10 @@ class Launch:
             self._buffer.clear()
 
     def receive_error(self, data: bytes) -> None:
-        """Take bytes from standard error: keep its end for messages, and answer sudo's prompt for the password."""
+        """Process bytes from standard error: store its end for messages, and answer sudo's prompt for the password.
+
+        A flood of bytes from an untrusted host ends the launch.
+        """
         self._error = (self._error + data)[-_TAIL:]
         self._error_size += len(data)
         if self._error_size > _MAX_ERROR:

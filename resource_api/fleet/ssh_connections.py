@@ -339,7 +339,10 @@ def connection_limit(connections: int, transports: Collection[str]) -> int:
 
 
 async def _read_errors(process: RemoteProcess, stream: _HostStream, launch: Launch) -> None:
-    """Read a host's standard error until it ends, and answer the prompts of sudo in it."""
+    """Read a host's standard error until its end, in a task beside ``_transfer``, and answer sudo's prompts in it.
+
+    A problem, such as a refused password, ends the connection.
+    """
     with suppress(ConnectionLost):
         while not launch.problem:
             data = await process.read_error()

@@ -257,7 +257,7 @@ class Context:
     if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
 
         def __getattr__(self, name: str) -> Any:
-            """Raise ``AttributeError`` with a suggestion, such as ``err`` for ``error``."""
+            """Raise ``AttributeError`` with a suggestion for the provider's author, such as ``err`` for ``error``."""
             if name in _LEVELS_ELSEWHERE:
                 hint = f"did you mean '{_LEVELS_ELSEWHERE[name]}'?"
             else:
@@ -589,10 +589,10 @@ class Context:
         return self.open_contexts[-1].names if self.open_contexts else ()
 
     def _log(self, level: str, titles: object, message: str | None) -> None:
-        """Log ``message`` about the resources ``titles``.
+        """Log ``message`` about the resources ``titles``, for ``debug``, ``info`` and the other methods for authors.
 
-        Authors may also pass the message alone: then it is in ``titles``, ``message`` is None, and it is about the
-        resources of the open logging context.
+        Authors may also pass the message alone: then it is in ``titles``, ``message`` is None, and the line is about
+        the resources of the open logging context.
         """
         self.wrote_output = self.wrote_output or level not in {"debug", "info"}
         if message is not None:

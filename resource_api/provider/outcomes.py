@@ -86,9 +86,9 @@ class CallOutcomes(dict["Name", Outcome]):
         self.held: list[Callable[[Collection[Name]], None]] | None = None
 
     def names(self, titles: object) -> list[Name]:
-        """Return the names that a provider reports on: ``titles`` is one name or a list.
+        """Return the names in the argument ``titles`` of a provider's report: authors may pass one name or a list.
 
-        Raise ``ProviderError`` for a name that the call is not about.
+        Raise ``ProviderError`` for a name that is not among those of the call, as it must be a mistake.
         """
         names = list(titles) if isinstance(titles, (list, set, frozenset)) else [titles]
         if not self._anyone:

@@ -276,9 +276,9 @@ class ManifestCompiler:
         return catalog._replace(warnings=[*warnings, *catalog.warnings])
 
     def _component(self, name: str) -> LoadedComponent | None:
-        """Return a component, ready to be executed for its declarations, or None for an unknown name.
+        """Return a component by its name, or None, for the compiler, which executes it to get its declarations.
 
-        Raise ``DefinitionError`` for broken code.
+        Its code gets the facts, and its secret inputs are masked in the log. Raise ``DefinitionError`` for broken code.
         """
         if (definition := self._registry.component(name)) is None:
             return None

@@ -160,7 +160,7 @@ def _shareable_steps(plan: ExecutionPlan, log: Log) -> Iterator[Step]:
 
 def _changes_or_records(step: Step) -> bool:
     """Return whether this run changes a resource or first records it: only then another stack is affected."""
-    if step.entry.meta.noop:
+    if step.entry.meta.noop:  # such a resource is only simulated
         return False
     return step.action not in _READING_ACTIONS or bool(step.refreshed_by) or step.record is None
 

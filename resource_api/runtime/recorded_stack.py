@@ -105,7 +105,7 @@ class RecordedStack:
 
 @contextmanager
 def finishing(store: Store, name: StackName, command: str) -> Iterator[None]:
-    """Add a command that edits a state to the history of its stack, after the block; not if the block raises."""
+    """Add a command that edits a stack's state to the stack's history, for reports, unless the block raises."""
     started = time.time()
     yield
     store.finish_run(name, {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()})

@@ -613,7 +613,10 @@ def _frames(requests: int, decoder: protocol.Decoder) -> Iterator[protocol.Frame
 
 
 def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
-    """Turn each frame ``interrupt`` into a SIGINT for the run in the main thread, until the channel ends."""
+    """Turn each frame ``interrupt`` into a SIGINT, which the run in the main thread handles like one of a terminal.
+
+    This thread ends with the channel.
+    """
     with suppress(OSError, ValueError):
         for frame in frames:
             if frame.kind == "interrupt":

@@ -79,8 +79,8 @@ class Journal:
     def begin(self, job: HostJob) -> JobReport | None:
         """Return the report of a job that is delivered again after its end; record any other as the newest, to run it.
 
-        Raise ``Superseded`` for a job that came before the newest one, whose changes would be undone; and for a second
-        job of the same run, which comes if two names select this host. Raise ``StateError``.
+        Raise ``Superseded`` for a job that came before the newest one, since it would undo the newer changes; and for a
+        second job of the newest one's run, which comes if two names select this host. Raise ``StateError``.
         """
         newest = self._read() or {"id": "", "generation": 0, "report": None}
         generation, earlier = newest["generation"], newest.get("earlier", [])
