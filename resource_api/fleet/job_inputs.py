@@ -104,7 +104,7 @@ def _asset_paths(documents: Sequence[Document], inputs: Mapping[str, object]) ->
 
 
 def _patterns_in_data(value: object) -> Iterator[str]:
-    """Yield the glob patterns of the local files in data, as in ``{asset: {file: PATH}}``, to send these files to hosts.
+    """Yield the glob patterns of the local files in data, as ``{asset: {file: PATH}}``, to send these files to hosts.
 
     An asset may be at any depth. A mapping with further keys is no asset itself, but its members may be.
     """
