@@ -411,7 +411,10 @@ def _has_failed(task: asyncio.Task[Any]) -> bool:
 
 
 def _explanation(library: Any, error: Exception, host: Host) -> tuple[str, bool]:
-    """Return the message about an error of asyncssh at a connection to ``host``, and whether to try again."""
+    """Return the message for users about an error of asyncssh at a connection to ``host``, and whether to try again.
+
+    Another attempt may succeed only after an error that passes by itself, such as a refused connection.
+    """
     user = f" for {host.user}" if host.user else ""
     for kind, message, transient in (
         (TimeoutError, f"no answer within {host.connect_timeout:g} s", False),

@@ -191,7 +191,7 @@ def _following(value: str, width: int) -> str:
 
 
 def split(selection: str) -> list[str]:
-    """Return the items of a comma-separated list of names; a comma in brackets is part of a range, ``web[1,3]``."""
+    """Return the items of ``--on``, separated by commas; a comma in brackets is part of a range, ``web[1,3]``."""
     items, depth = [""], 0
     for character in selection:
         depth += (character == "[") - (character == "]")

@@ -166,7 +166,10 @@ class _Builder:
         self.problems: list[Problem] = []
 
     def build(self) -> Inventory:
-        """Return the inventory of the document; it is not valid if there are ``problems`` afterwards."""
+        """Return the inventory of the document, with the settings merged once for hosts of equal membership.
+
+        Mistakes are collected in ``problems``: the caller raises all of them, and drops the inventory.
+        """
         defaults = self._settings("defaults", body=self._source.data.get("defaults"))
         bodies, groups = (self._source.data.get(section) or {} for section in ("hosts", "groups"))
         keys = [self._settings("hosts", pattern, body=body) for pattern, body in bodies.items()]
@@ -247,7 +250,7 @@ class _Builder:
         return {**defaults, **from_groups, **from_keys}
 
     def _add_conflict(self, name: str, first: LocatedValue, second: LocatedValue) -> None:
-        """Report a setting on which two groups disagree, once for all hosts in both."""
+        """Report a setting for which two groups of a host have different values, once for all hosts in both groups."""
         message = f"two groups of one host disagree about {show(name)}: the other one is at line {first.line}"
         problem = document.problem(
             second.file, (second.line, second.column), "conflict", message, "the host's own would win"
@@ -256,7 +259,10 @@ class _Builder:
             self.problems.append(problem)
 
     def _settings(self, *path: str, body: Mapping[str, Any] | None) -> HostSettings:
-        """Return settings and inputs of the mapping ``body``, with positions for messages; null is no value."""
+        """Return the settings and inputs of one host key, group or the defaults, with positions for messages.
+
+        ``path`` leads to ``body`` in the file. A value of null counts as absent.
+        """
         settings = {key: value for key, value in (body or {}).items() if value is not None}
         connection = {
             key: self._value(value, (*path, key)) for key, value in settings.items() if key not in _NO_CONNECTION

@@ -182,7 +182,7 @@ def _digest(job: HostJob, key: bytes) -> str:
     from hashlib import blake2b, sha256  # only the controller needs it
 
     def digested(value: object) -> Any:
-        """Return a value with sorted keys and with secrets replaced by their keyed digests."""
+        """Return a value in the form for the digest: with sorted keys, and keyed digests instead of secrets."""
         if isinstance(value, Sensitive):
             text = protocol.encode(_KIND, {"value": digested(value.reveal())})
             return ["sensitive", blake2b(text, key=key, digest_size=32).hexdigest()]

@@ -161,7 +161,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Commit the statements of the block, or none of them."""
+        """Commit the statements of the block together, or none after an error; other processes wait meanwhile."""
         with self._errors(), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             yield

@@ -565,7 +565,10 @@ def count(value: object) -> int:
 
 
 def _messages(problems: object) -> list[str]:
-    """Return the messages of a refusal's problems with their locations; malformed ones of the host are ignored."""
+    """Return the messages of a refusal's problems with their locations, for the host's report.
+
+    Malformed problems are ignored, as the host is untrusted.
+    """
     messages = list[str]()
     for problem in problems if isinstance(problems, list) else ():
         if isinstance(problem, dict) and isinstance(problem.get("message"), str):

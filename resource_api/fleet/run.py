@@ -78,7 +78,7 @@ class RolloutStep(NamedTuple):
 
 
 def parse_share(text: str) -> Share:
-    """Return the number or share of hosts in an option, ``3`` or ``10%``. Raise ``ValueError``."""
+    """Return the number or share of hosts in an option such as ``--stop-after``, ``10%``. Raise ``ValueError``."""
     match = _SHARE.fullmatch(text.strip())
     if match is None or (match[2] and int(match[1]) > _WHOLE):
         raise ValueError(f"'{text}' is neither a number of hosts nor a share of them from 0% to 100%")
@@ -86,7 +86,7 @@ def parse_share(text: str) -> Share:
 
 
 def parse_batches(text: str) -> list[Share]:
-    """Return the sizes of the batches in ``--batches``, ``1,10%,100%``. Raise ``ValueError``."""
+    """Return the numbers or shares in ``--batches``, ``1,10%,100%``, for ``batch_sizes``. Raise ``ValueError``."""
     shares = [parse_share(item) for item in text.split(",")]
     if not all(share.number for share in shares):
         raise ValueError(f"'{text}': a batch has at least one host")
@@ -137,7 +137,10 @@ def decide(plan: Rollout, progress: RunProgress) -> RolloutStep:
 
 
 def _stopped(plan: Rollout, progress: RunProgress) -> str:
-    """Return the reason to start no further host, or "" if there is none, or all hosts are started."""
+    """Return the reason to start no further host, or "".
+
+    It is "" as well when all hosts are started, since nothing remains to be stopped.
+    """
     if progress.started == plan.total:
         return ""
     if plan.bound is not None and progress.failed > plan.bound:

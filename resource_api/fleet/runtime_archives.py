@@ -79,7 +79,7 @@ class PythonRuntimes:
     """The runtimes of one user."""
 
     def __init__(self, directory: str) -> None:
-        """Use the archives in a ``directory`` of the user, which may be absent."""
+        """Use the archives in a ``directory`` of the user, which does not exist before the first ``add``."""
         self._directory = Path(directory)
         #: Digest → archive, of those that were read: the hosts of a run share them.
         self._archives: dict[str, bytes] = {}
@@ -90,7 +90,10 @@ class PythonRuntimes:
         return sorted(runtimes, key=lambda runtime: (_version(runtime.python), runtime.digest), reverse=True)
 
     def find(self, host: HostPlatform) -> tuple[str, bytes] | None:
-        """Return digest and bytes of the newest runtime for a host, or None. Raise ``ResourceError``."""
+        """Return digest and bytes of the newest runtime for a host without a usable Python, by its platform, or None.
+
+        Raise ``ResourceError``.
+        """
         for runtime in self.all():
             machine, libc, version = runtime.platform
             # A newer glibc has all symbols of an older one.

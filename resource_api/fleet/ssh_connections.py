@@ -166,7 +166,7 @@ class SshConnections:
                 self._arrived.notify()
 
     async def _close(self) -> None:
-        """End all tasks, then the connections to jump hosts, which they share."""
+        """End all tasks of hosts, and only then the connections to jump hosts, which the tasks share."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

@@ -410,7 +410,7 @@ class ProgramRun:
                 self.context.note(level, line, prefix=self._prefix, command=self.command_line)
 
     def fail(self, failure: str, exit_code: int | None = None) -> NoReturn:
-        """Raise ``CommandError`` with the ``failure`` of this program and the last lines of its stderr."""
+        """Raise ``CommandError`` with the ``failure`` of this program and the last lines of its stderr, its reason."""
         stderr = self.stderr
         masked = self._mask(stderr)
         last = "; ".join(filled_lines(masked)[-5:])[-2000:]

@@ -125,7 +125,10 @@ def _answer(function: Callable[[], object], writing: int, parent: int) -> NoRetu
 
 
 def _packed(error: Exception) -> bytes:
-    """Return an exception in pickle's form; one of a class that pickle cannot restore becomes a ``ResourceError``."""
+    """Return an exception in pickle's form, by which the parent process raises it again.
+
+    An exception of a class that pickle cannot restore becomes a ``ResourceError`` with its text.
+    """
     try:
         packed = pickle.dumps((True, error))
         pickle.loads(packed)  # noqa: S301 - see above

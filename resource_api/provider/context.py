@@ -109,7 +109,7 @@ class RunContext:
     """The shared state of all contexts of one run: log, cancellation, threads, isolation."""
 
     def __init__(self, log: Log) -> None:
-        """Begin a run that logs to ``log``."""
+        """Begin a run that logs to ``log``; the runtime sets the other attributes as far as the run needs them."""
         self.log = log
         #: Whether the run has been asked to stop; ``cancel`` sets it.
         self.cancelled = False

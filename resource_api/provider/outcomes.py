@@ -110,7 +110,10 @@ class CallOutcomes(dict["Name", Outcome]):
         return outcome
 
     def reference(self, names: Sequence[Name]) -> str:
-        """Return the reference of names in messages: ``Apt_key[a, b]``, in a component ``Keys[all]/Apt_key[a, b]``."""
+        """Return a short common reference of names for messages, such as ``Apt_key[a, b]``.
+
+        Names of a component have their own: ``Keys[all]/Apt_key[a, b]``.
+        """
         by_parent: dict[str, list[str]] = {} if names else {"": []}
         for subject in map(self.subject, names):
             parent = f"{subject.parent}/" if subject.parent else ""
@@ -226,7 +229,10 @@ class CallOutcomes(dict["Name", Outcome]):
             self.any_failed_finally = self.any_failed_finally or name not in self.repeated
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
-        """Record and log the change of an attribute. Raise ``ProviderError`` after the status, the last report."""
+        """Record the change of an attribute for the run's report, and log it.
+
+        Raise ``ProviderError`` if the resource has a status already, which must be the last report about it.
+        """
         outcome = self.mention(name)
         if outcome.status is not None:
             attribute = f"{self.reference([name])}: attribute '{difference.attribute}'"

@@ -56,7 +56,10 @@ class PrivateData:
         self.may_hold_secrets = may_hold_secrets
 
     def get(self, key: RecordKey) -> Any:
-        """Return a copy of a resource's private data with its secrets: this run's, else the recorded one, or None."""
+        """Return a resource's private data with its secrets: that of this run, or the recorded data, or None.
+
+        It is a copy, since the provider may change it.
+        """
         if key in self.stored:
             return deepcopy(self.stored[key])
         return deepcopy(open_sealed(self._recorded.get(key)))

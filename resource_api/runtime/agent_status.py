@@ -90,7 +90,11 @@ def _failure_sentence(run: LastRunJson) -> str:
 
 
 def _read_document(path: str, part: str) -> object:
-    """Return a file's document, checked as a part of ``agent status --json``; None: no file. Raise ``StateError``."""
+    """Return the document in a file of the agent, such as that of its last run, or None if there is no file.
+
+    ``part``: the field of ``agent status --json`` that contains the document, by whose schema it is checked. Raise
+    ``StateError`` for a damaged file.
+    """
     try:
         document: object = json.loads(reading.read(path, _LARGEST))
     except FileNotFoundError:

@@ -145,7 +145,7 @@ def list_inputs(
 
 
 def _location(manifest: Manifest, name: str, located: Mapping[str, LocatedValue]) -> str:
-    """Return the location of an input's value, such as ``site.yaml:3 (default)``, or "" without a value."""
+    """Return the location of an input's value for the user, as ``site.yaml:3 (default)``, or "" without a value."""
     if name in located:
         return str(located[name])
     declared = manifest.inputs[name]
@@ -154,7 +154,10 @@ def _location(manifest: Manifest, name: str, located: Mapping[str, LocatedValue]
 
 
 def facts(call: Call) -> Any:
-    """Return the facts of the machine, or the one of a dotted name. Raise ``ResourceAPIError`` for an unknown one."""
+    """Return all facts of the machine for the command ``facts``, or the one with a dotted name such as ``os.family``.
+
+    Raise ``ResourceAPIError`` for an unknown name, with a similar one.
+    """
     machine, name = Facts(), call.options.get("name")
     if name is None:
         return {root: machine[root] for root in machine.names()}
@@ -192,7 +195,10 @@ def _recorded_state(call: Call) -> StackState | None:
 
 
 def output(call: Call) -> Any:
-    """Return the recorded outputs, or the one with the ``name`` of the options; ``reveal``: in clear."""
+    """Return all recorded outputs for the command ``output``, or the one with the option ``name``.
+
+    Secrets are masked unless the option ``reveal`` is set.
+    """
     state, name, reveal = _recorded_state(call), call.options.get("name"), bool(call.options.get("reveal"))
     outputs = {} if state is None else dict(state.outputs)
     if name is not None:

@@ -164,7 +164,7 @@ class _Configurations:
     """Evaluates the configurations of a catalog's providers on demand: a function may need another one."""
 
     def __init__(self, catalog: Catalog, providers: ProviderPool) -> None:
-        """Evaluate the configurations that ``catalog`` declares, with functions of ``providers``."""
+        """Evaluate configurations of ``catalog`` at the calls of ``config``, with functions of ``providers``."""
         self._catalog = catalog
         self._providers = providers
         #: The instances that are being configured: a call of a function of one of them would never end.
@@ -244,7 +244,10 @@ def _resource_value_problems(manifest: Manifest) -> Iterator[Problem]:
 
 
 def _resource_path_errors(value: object) -> list[str]:
-    """Return an error message for each reference to a resource in a configured value, for the caller's problems."""
+    """Return an error message for each reference to a resource in a configured value.
+
+    The value of a resource is known only during an apply, and these commands apply no manifest.
+    """
     try:
         paths = [path for path in expression.find_paths(value) if isinstance(path.root, Reference)]
     except ValueError:

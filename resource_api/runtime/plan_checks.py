@@ -103,7 +103,7 @@ class PolicyEvaluator:
         return _with_failures(planned, errors) if errors else planned
 
     def _warn(self, problems: Iterable[Problem]) -> None:
-        """Send each problem that is no error to ``notify``, unless it was sent before; errors fail steps instead."""
+        """Send each warning to ``notify``, unless it was sent before; errors are not sent, as they fail steps."""
         for problem in problems:
             if problem.severity != "error" and problem not in self._sent:
                 self._sent.add(problem)

@@ -94,7 +94,10 @@ def _log_tolerated(plan: ExecutionPlan, log: Log) -> None:
 
 
 def _log_undeclared(plan: ExecutionPlan, log: Log) -> None:
-    """Log the recorded resources that are no longer declared, with the effect of ``--prune``; many in one line."""
+    """Log the recorded resources that are no longer declared, with the effect of ``--prune`` on them.
+
+    Without ``--prune`` they stay, and the user may have overlooked them. Many of them are logged in one line.
+    """
     effects: dict[str, list[Record]] = {}
     for record in plan.prior.undeclared:
         effects.setdefault(record.prune_effect, []).append(record)
@@ -206,7 +209,10 @@ def _effect_on_change(step: Step, record: Record) -> str:
 def _log_shared(
     plan: ExecutionPlan, steps: Sequence[Step], states: Iterator[tuple[StackName, StackState]], log: Log
 ) -> None:
-    """Log the resources that other stacks record too, as a warning where this run changes or first records them."""
+    """Log the resources that other stacks record as well, since each stack may undo the changes of the other.
+
+    It is a warning if this run changes or first records them, and otherwise a line at info.
+    """
     stacks = _recording_stacks(plan, steps, states)
     shared = [step for step in steps if step.entry.index in stacks]
     changed = {step.entry.index for step in shared if _changes_or_records(step)}

@@ -216,7 +216,7 @@ def revealed(outputs: Mapping[str, object]) -> dict[str, object]:
 
 
 def resource_summary(state: StackState, record: Record) -> dict[str, object]:
-    """Return a recorded resource as ``state list`` shows it."""
+    """Return the fields of a recorded resource for the output of ``state list``."""
     return {
         "reference": str(record.reference),
         "urn": state_export.record_urn(state, record),
@@ -424,7 +424,7 @@ def _seconds(run: Line) -> float:
 
 
 def _finished_run(run: Line) -> FinishedRunJson:
-    """Return a finished run as ``report --json`` lists it."""
+    """Return the fields of a finished run for ``report --json`` and the overview."""
     return {
         "run": run["run"],
         "project": run["project"],
@@ -472,7 +472,7 @@ def _stack_of(run: Line) -> tuple[str, str]:
 
 
 def _last_change(run: Line, document: RunJson) -> ChangedResourcesJson:
-    """Return the resources that a run has changed, with the run, for the overview."""
+    """Return the resources that a run has changed, at most ``_MOST``, with the run's fields, for the overview."""
     changed = [step for step in document["steps"] if step["status"] == "success"]
     resources: list[ChangedResourceJson] = [
         {"reference": _short(step["reference"]), "action": step["action"]} for step in changed[:_MOST]

@@ -267,7 +267,11 @@ class Filter(NamedTuple):
         return test
 
     def _comparison(self, attribute: Attribute) -> Callable[[object], bool]:
-        """Return the test of a filter such as ``uid>=1000``. Raise ``UsageError`` for an operand of another type."""
+        """Return the test for an operator that compares, as in ``uid>=1000``.
+
+        The operand is converted to the data type of the attribute, so that numbers are not compared as texts. Raise
+        ``UsageError`` if that is impossible, or if the data type has no order.
+        """
         with errors_as(self._error):
             operand = from_text.coerce(attribute.datatype, self.value)
         if self.operator == "=":

@@ -64,7 +64,10 @@ class Runtime(RunEnvironment):
     """
 
     def validate(self, source: Source, inputs: Mapping[str, object] | None = None) -> Catalog:
-        """Check everything that can be checked without touching the system; return the catalog."""
+        """Check a manifest as far as possible without access to the managed system; return its catalog.
+
+        Raise ``ManifestError`` for its mistakes.
+        """
         catalog = self.compile(source, inputs)
         self.name(catalog)  # raises for an invalid name of project or stack
         if catalog.missing:
@@ -391,7 +394,10 @@ def _is_cacheable(plan: Plan, snapshot: Snapshot) -> bool:
 
 
 def state_settings(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of ``Runtime`` about its state, from options of a command, such as ``--state``."""
+    """Return the arguments of ``Runtime`` about its state, from options of a command or job, such as ``--state``.
+
+    A state in memory would be lost at the end of the command, so the command has none (``NoStore``).
+    """
     return {
         "state": NoStore() if options.get("state") in MEMORY else options.get("state"),
         "stack": options.get("stack") or "default",

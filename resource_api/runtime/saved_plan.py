@@ -160,7 +160,10 @@ def _secret_digests(plan: Plan, salt: bytes) -> list[list[str]]:
 
 
 def load(path: str) -> PlanJson:
-    """Return the document of a saved plan. Raise ``ManifestError`` for any other file, ``UsageError`` for ``-``."""
+    """Return the document of a saved plan, to show it. Raise ``ManifestError`` for any other file.
+
+    Raise ``UsageError`` for ``-``, standard input.
+    """
     if (saved := read_saved_plan(path)) is None:
         if path == "-":
             raise UsageError("a saved plan is not read from standard input; give the name of its file")
@@ -485,7 +488,10 @@ def _is_create_first(saved: PlanStepJson, definition: TypeDefinition | None) -> 
 
 
 def _definition(registry: Registry, saved: PlanStepJson) -> TypeDefinition | None:
-    """Return the type of a step's resource, by which its secrets and parameters are recognized, or None if unknown."""
+    """Return the type of a saved step's resource, by which its secrets and parameters are recognized, or None.
+
+    It is None if the type is not on the module path of this machine, as for a plan of another one.
+    """
     # ``Site[shop]/File[/srv]``, without its parent ``Site[shop]``.
     name = reference.parse(str(saved["reference"]).removeprefix(f"{saved['parent'] or ''}/"))
     try:

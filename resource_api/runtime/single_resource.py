@@ -38,7 +38,10 @@ class ResourceReader:
     """Reads resources with the types and providers of a registry."""
 
     def __init__(self, registry: Registry, run: RunContext) -> None:
-        """Use ``registry``, and ``run`` for log, cancellation and isolation; read nothing yet. Raise ``TypeError``."""
+        """Use the types of ``registry``, and ``run`` for log, cancellation and isolation; read nothing yet.
+
+        Raise ``TypeError`` for another object than a registry, such as a path, with the call that makes one.
+        """
         if not isinstance(registry, Registry):
             raise TypeError(f"a Runtime needs a registry, not {registry!r:.80}; write Registry.from_path(DIRECTORY)")
         self.registry = registry
@@ -124,7 +127,10 @@ class ResourceReader:
         strict: str = "error",
         selected: SelectedProvider | None = None,
     ) -> list[dict[str, object]]:
-        """Return the rows of resources as ``read``. Raise ``ProviderError`` naming every one that cannot be read."""
+        """Return the rows of resources as ``read`` does, for callers that need all of them.
+
+        Raise ``ProviderError`` with every resource that cannot be read.
+        """
         rows, failures = self.read(type_name, names, strict=strict, selected=selected)
         if failures:
             raise ProviderError("\n".join(f"{reference}: {error}" for reference, error in failures.items()))
@@ -162,7 +168,10 @@ class ResourceReader:
     def _functions(
         self, providers: ProviderPool, type_name: str, selected: SelectedProvider | None
     ) -> ProviderFunctions:
-        """Return the functions of the ``selected`` provider, configured first; None: the default one of the type."""
+        """Return the functions of the ``selected`` provider, which is configured first, since ``get`` needs that.
+
+        ``selected``: None for the default provider of the type.
+        """
         if selected is not None:
             type_name = selected.instance
             providers.select_versions({type_name: selected.version})

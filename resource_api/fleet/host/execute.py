@@ -462,7 +462,10 @@ class Sender:
     """Sends documents until the channel breaks, then drops them."""
 
     def __init__(self, descriptor: int) -> None:
-        """Send to the controller through the pipe that has the ``descriptor``."""
+        """Send to the controller through ``descriptor``, a copy of the process's standard output.
+
+        Standard output itself belongs to programs of the run from now on.
+        """
         self._descriptor = descriptor
         #: Held by the thread that writes; a signal handler in the same thread may take it again.
         self._lock = threading.RLock()
@@ -486,7 +489,10 @@ class Sender:
         self._send(raw)
 
     def result(self, document: Mapping[str, object]) -> None:
-        """Send the document of a command that reads. Raise ``ResourceAPIError`` if it is too large."""
+        """Send the document of a command that reads. Raise ``ResourceAPIError`` if it is larger than allowed.
+
+        It is not cut as an event is, because a part of a plan or of the resources would be misleading.
+        """
         raw = protocol.encode_plain("result", {"document": document})
         if len(raw) > jobs.MAX_RESULT:
             raise ResourceAPIError(f"the answer is larger than {jobs.MAX_RESULT >> 20} MiB; ask for less at once")

@@ -51,7 +51,10 @@ class Journal:
     """The journal of one stack."""
 
     def __init__(self, state: str, name: StackName) -> None:
-        """Choose the files of journal and lock for a stack, in a directory beside the database ``state``."""
+        """Choose the files of journal and lock for a stack, in a directory beside the database ``state``.
+
+        Each stack has its own, so that jobs of several stacks run at the same time.
+        """
         self._state = state
         self._directory = f"{os.path.dirname(state)}/jobs"
         self._path = f"{self._directory}/{name.project}--{name.stack}.json"
