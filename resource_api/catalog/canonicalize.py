@@ -57,11 +57,11 @@ def fill_defaults(definition: AttributeSet, resource: Resource) -> Resource:
 
 
 def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, object]]) -> set[int]:
-    """Return the indices of the resources that may violate their type; only for these ``check_values`` has to decide.
+    """Return the indices of the resources that may violate their type; only these need the slow ``check_values``.
 
-    All other resources have only declared attributes, all mandatory ones, and accepted values. Values are checked by
-    column, because thousands of resources have the same attributes: most columns need one look at the types of their
-    values. Texts that a data type has accepted are kept in ``provider``, and not checked again in the run.
+    All other resources are valid: they have only declared attributes, all mandatory ones, and accepted values. The
+    values of one attribute are checked together for all resources that have it, which is fast for thousands of
+    them. ``provider.accepted_texts`` caches accepted texts, so that a text is checked once in a run.
     """
     definition, accepted_texts = provider.definition, provider.accepted_texts
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
@@ -91,7 +91,8 @@ def check_values(
 ) -> list[Problem]:
     """Return a problem for each known value of a resource that its data type refuses, with the reason.
 
-    Unknown values are checked once they are known. ``written`` has the values with their references, for messages.
+    Unknown values are checked as soon as they are known. ``written`` has the values with their references, so that a
+    message can quote ``${inputs.port}`` beside its wrong value.
     """
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
     problems: list[Problem] = []
@@ -110,9 +111,10 @@ def check_values(
 def explain_refusal(
     name: str, attribute: Attribute, value: object, written: object, spelling: str = ""
 ) -> Iterator[Problem]:
-    """Yield the reasons why the data type of an attribute refuses ``value``, with a hint for a title used as a value.
+    """Yield the reasons why the data type of an attribute refuses ``value``, for an error message.
 
-    ``written``: the value with its references. ``spelling``: the attribute's name in manifests, if it is another one.
+    A namevar's value mostly comes from the title, so the hint for a namevar says how to declare a list or a number.
+    ``written``: the value with its references. ``spelling``: the attribute's name in manifests, if it differs.
     """
     hint = ""
     if attribute.kind == "namevar" and isinstance(value, str):
@@ -127,9 +129,10 @@ def explain_refusal(
 
 
 def _is_partly_known(datatype: DataType, value: object) -> bool:
-    """Return whether a value has unknown parts and its known parts fit: it is accepted until all parts are known.
+    """Return whether a value has unknown parts and its known parts fit the data type.
 
-    A value that contains itself is refused.
+    Such a value is accepted for now, and checked again as soon as all parts are known. A value that contains itself
+    has endlessly many parts, and is not accepted.
     """
     try:
         return is_unknown(value) and datatype.accepts_known(value)
@@ -138,7 +141,7 @@ def _is_partly_known(datatype: DataType, value: object) -> bool:
 
 
 def missing_attributes(definition: TypeDefinition, should: Mapping[str, object]) -> list[Problem]:
-    """Return a problem for each undeclared mandatory attribute; none for a resource that should be absent."""
+    """Return a problem for each undeclared mandatory attribute; none for an absent resource: it needs only a name."""
     if not definition.mandatory or should.get("ensure") == "absent":
         return []
     return [missing_attribute(definition, name) for name in definition.mandatory if name not in should]
@@ -248,7 +251,8 @@ def _check_answer(
 ) -> tuple[Resource, list[Problem]]:
     """Return the answer of ``canonicalize`` for the resource ``before``, and the problems of this answer.
 
-    The unknown values, which the provider does not receive, are added again. A wrong answer is replaced by ``before``.
+    The method may only change the form of values: an answer with more or fewer attributes is wrong, and is replaced by
+    ``before``. The unknown values, which the provider does not receive, are added again.
     """
     if isinstance(after, Exception):
         return before, _failures(definition, before, "canonicalize", after)
@@ -278,7 +282,8 @@ def _failures(
 ) -> list[Problem]:
     """Return the problems of a resource for which the provider's method ``method`` has raised ``error``.
 
-    A method fails with an unrelated error for a secret in an attribute that is not ``sensitive``: report the secret.
+    A secret in an attribute that is not ``sensitive`` is wrapped, which the method does not expect: its
+    ``AttributeError`` or ``TypeError`` does not help the user, so the secret is reported instead.
     """
     secrets = [name for name, value in resource.items() if name not in definition.sensitive and holds_secret(value)]
     if secrets and isinstance(error, (AttributeError, TypeError)):

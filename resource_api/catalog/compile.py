@@ -60,7 +60,10 @@ class PurgeRule(NamedTuple):
         return f"purge of {capitalize_type(self.definition.name)}"
 
     def includes(self, row: Mapping[str, object]) -> bool:
-        """Return whether the rule may delete a listed resource. Raise ``ConditionError`` for a test of a wrong type."""
+        """Return whether the rule may delete a listed resource: it passes all tests in ``where`` and is no exception.
+
+        Raise ``ConditionError`` for a test that does not fit the type of the value.
+        """
         for name, test in self.where.items():
             if conditions.test_failure(test, row.get(name), name):
                 return False
@@ -162,7 +165,10 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
 
 
 def _check_outputs(manifest: Manifest, evaluator: Evaluator, diagnostics: Diagnostics) -> None:
-    """Report outputs that cannot be evaluated, and those that would record an ephemeral input."""
+    """Report outputs that cannot be evaluated, and those that would record an ephemeral input.
+
+    Only the errors matter here: the plan evaluates the outputs again, with the values of the state.
+    """
     for name, value in manifest.outputs.items():
         try:
             evaluator.refuse_ephemeral(value)
@@ -172,9 +178,10 @@ def _check_outputs(manifest: Manifest, evaluator: Evaluator, diagnostics: Diagno
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
-    """Sort and number entries by ``order``, the references in the order that a rehearsal tries; the rest comes last.
+    """Sort and number entries by the references in ``order``, for a rehearsal that tries another order of a manifest.
 
-    Edges are numbered by these indices, so only relationships can change this order.
+    Entries without a reference in ``order`` come last. The numbers stand for the order in the manifest from now on:
+    only relationships, which are added later, can change that order.
     """
     positions = {reference: index for index, reference in enumerate(order)}
     entries.sort(key=lambda entry: positions.get(str(entry.reference), len(positions)))
@@ -193,7 +200,10 @@ def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
 
 
 def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report entries of ``moved`` whose former name is still declared, of another type, repeated or in a circle."""
+    """Report entries of ``moved`` whose former name is still declared, of another type, repeated or in a circle.
+
+    By such entries the record of a resource in the state would get no clear new name.
+    """
     sources, targets = set(), set()
     forward = {move.source: move.target for move in manifest.moved}
     for move in manifest.moved:
@@ -239,7 +249,10 @@ def _may_have_moved(source: Reference, entry: Entry) -> bool:
 
 
 def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report entries of ``removed`` that are still declared, or to which ``moved`` renames a resource."""
+    """Report entries of ``removed`` that are still declared, or to which ``moved`` renames a resource.
+
+    Such an entry contradicts the manifest: it would take a resource from management that another part manages.
+    """
     for removal in manifest.removed:
         declared = table.components.get(removal.reference) or table.find(removal.reference)
         if declared is not None:
@@ -257,7 +270,8 @@ def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagn
 def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scope) -> Catalog:
     """Return the catalog: the entries of ``table`` and relationships, renumbered in the order of execution.
 
-    Edges have the numbers of entries in the manifest. Those of ``on_failure`` are kept apart: they need no success.
+    Edges have the numbers of entries in the manifest. Those of ``on_failure`` are not in ``requires``, because their
+    second resource waits for the first one's failure, not for its success.
     """
     entries, index_of = table.entries, order.sequence
     # Nearly always it is the manifest's own order: a range, in which each number is its own index.
@@ -299,9 +313,10 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
 
 
 def _automatic_pairs(edges: Sequence[Edge], index_of: Sequence[int]) -> set[tuple[int, int]]:
-    """Return the pairs of indexes that automatic edges join, and no explicit edge; ``index_of``: number → index.
+    """Return the pairs of indices that only automatic edges join, no declared one; ``index_of``: number → index.
 
-    Preflight findings are deferred for resources after a changed one only if they require it explicitly.
+    Preflight uses them: a declared relationship to a changed resource defers the findings about the resources after
+    it, because its author may know that the change brings what they need. An automatic one defers nothing.
     """
     automatic = {(index_of[edge.first], index_of[edge.then]) for edge in edges if edge.automatic}
     if automatic:
@@ -327,9 +342,9 @@ def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -
 
 
 def _purged_definition(purge: Purge, table: ResourceTable, diagnostics: Diagnostics) -> TypeDefinition | None:
-    """Return the type of an entry of ``purge``, as its provider instance defines it.
+    """Return the type of an entry of ``purge``, as the provider instance that lists its resources defines it.
 
-    Report an unknown type, and one whose resources cannot be purged, and return None.
+    Report an unknown type, an unsuitable ``provider`` and a type that cannot be purged: the result is then None.
     """
     name = capitalize_type(purge.type)
     try:
@@ -398,10 +413,10 @@ def _check_purge_attributes(purge: Purge, definition: TypeDefinition, diagnostic
 def declaration_problems(
     manifest: Manifest, find_type: Callable[[str], TypeDefinition], is_component: Callable[[str], bool]
 ) -> Sequence[Problem]:
-    """Return the problems of a manifest that any host would report, found without facts, before it is sent.
+    """Return the problems of a manifest that every host would report, so that it is refused before any is contacted.
 
-    Only types, literal values and the names of inputs are checked: conditions, titles and all else may depend on the
-    host. ``find_type`` returns a type of a name, ``is_component`` whether the name is a component's.
+    Only types, literal values and the names of inputs are checked, because conditions, titles and other values may
+    depend on a host's facts. ``find_type`` returns the type with a name; ``is_component`` tests a name.
     """
     if any(declared.is_program for declared in manifest.providers.values()):
         return ()  # the types of Terraform providers are known when these are started

@@ -27,14 +27,15 @@ class Diagnostics:
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
-        #: File, type, key and message of each error of a default; file, key, attribute and message of an element's.
+        #: The errors of ``defaults``: file, type, key and message. They recur in all resources that inherit these.
         self._of_defaults: set[tuple[str, str, str | None, str]] = set()
+        #: The errors of elements of ``for_each``: file, key of the declaration, attribute and message.
         self._of_elements: set[tuple[str, str, str | None, str]] = set()
-        #: The indices of the ``problems`` that repeat one of these for another resource: they are not shown.
+        #: The indices in ``problems`` of errors that repeat an earlier one: ``distinct`` hides them.
         self._repeated: set[int] = set()
-        #: Position and code → the indices of the errors of elements there.
+        #: Position and code → the indices of the errors of elements there: ``distinct`` shows only the first ones.
         self._by_position: dict[tuple[str, int, int, str], list[int]] = {}
-        #: Entry's index → the attributes that are the suggestions for its unknown ones: no report as missing follows.
+        #: Entry's index → the attributes suggested for its unknown ones; they are not reported as missing too.
         self._suggested: dict[int, set[str]] = {}
 
     @property
@@ -70,7 +71,8 @@ class Diagnostics:
     def unknown_attribute(self, entry: Entry, attribute: str, names: Collection[str]) -> None:
         """Add the error that a resource has no ``attribute``, with the nearest of ``names`` as the suggestion.
 
-        The suggested one is recorded: it is misspelt, and must not be reported as missing too.
+        The suggestion is recorded: if that attribute is mandatory, ``attribute`` is its misspelling, and one mistake
+        must not be reported as a missing attribute too.
         """
         word, hint = suggested_word(attribute, names, "attribute", entry.definition.name)
         self._suggested.setdefault(entry.index, set()).add(word)
@@ -99,7 +101,10 @@ class Diagnostics:
     def _add_at(
         self, declared: Entry | ComponentInstance, problem: Problem, key: str | None, *inner: str | int
     ) -> None:
-        """Add a problem at ``key`` or a key below it; hide an error of a default that another resource has too."""
+        """Add a problem of a resource or component at ``key``, or at the keys ``inner`` below it.
+
+        Thousands of resources may inherit one wrong default: its error is hidden for all but the first of them.
+        """
         position = self.manifest.place(declared.declaration, key, *inner)
         located = problem._replace(reference=str(declared.reference), **position._asdict())
         if problem.severity != "error":
@@ -114,7 +119,10 @@ class Diagnostics:
         self._append(declaration, located)
 
     def _append(self, declared: Declaration, problem: Problem) -> None:
-        """Add an error, with the element of ``for_each`` if any; hide an error that another element has too."""
+        """Add an error, with the element of ``for_each`` in its message; hide the same error of further elements.
+
+        Elements share one declaration, so one mistake in it would otherwise be shown for each of them.
+        """
         if (element := declared.element) is not None:
             key = declared.file, declared.key, problem.attribute, problem.message
             if key in self._of_elements:
@@ -135,7 +143,10 @@ class Diagnostics:
         *inner: str | int,
         hint: str = "",
     ) -> None:
-        """Add an error of a declaration without an entry, at its attribute, or at the keys ``inner`` within that."""
+        """Add an error of a declaration that has no entry, or none yet, as for an unknown type or a wrong title.
+
+        Its position is that of ``attribute``, or of the keys ``inner`` within the attribute's value.
+        """
         position = self.manifest.place(declaration, attribute, *inner)
         name = str(declaration.reference)
         self._append(declaration, Problem(attribute, message, "error", name, *position, code=code, hint=hint))

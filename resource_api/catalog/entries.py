@@ -62,7 +62,10 @@ class EntryBuilder:
         self._definitions: dict[str, TypeDefinition] = {}
 
     def build(self, manifest: Manifest) -> None:
-        """Add an entry for each declaration, then the aliases: a clash with a title is an error of the alias."""
+        """Add an entry for each declaration, then the aliases of all entries and components.
+
+        Aliases come last, so that in a clash of an alias with any title the alias is reported.
+        """
         literal = have_literal_names(manifest.resources)
         for declaration in manifest.resources if literal else self._expander.declarations(manifest.resources):
             self._add(declaration, manifest)
@@ -83,7 +86,7 @@ class EntryBuilder:
 
     def _add(self, declaration: Declaration, manifest: Manifest) -> None:
         """Add the resource of a declaration, or the resources of its component; report an unknown type."""
-        # A type that was found before needs no search, unless ``provider`` selects a configured instance of it.
+        # The type of an earlier entry is looked up quickly, unless ``provider`` selects a configured instance of it.
         definition = None if "provider" in declaration.meta else self._definitions.get(declaration.type)
         component = None
         if definition is None:
@@ -109,7 +112,7 @@ class EntryBuilder:
         if declaration.meta:
             entry.meta = make_meta(declaration.meta)
             if entry.meta is not NO_META:
-                # A command is repeated only where the resource itself says so (contract §10.8).
+                # A second run of a command may do harm, so no ``retry`` is inherited (contract §10.8).
                 if "imperative" in entry.definition.features and not declaration.states("retry"):
                     entry.meta = entry.meta._replace(retry=None)
                 self._check_lifecycle(entry)
@@ -157,7 +160,7 @@ class EntryBuilder:
     def _instance(self, declaration: Declaration, component: LoadedComponent | None) -> str:
         """Return the provider instance that ``provider`` selects, or the type's default; report an unsuitable one.
 
-        A component may select a provider of any type, because its resources of that type inherit the selection.
+        A component may select a provider of any type: its resources of that type inherit the selection.
         """
         name = declaration.meta.get("provider")
         if name is None or name == declaration.type:
@@ -170,7 +173,10 @@ class EntryBuilder:
             return declaration.type
 
     def _check_implementation(self, entry: Entry) -> None:
-        """Report an ``implementation`` that the type lacks, or that belongs to its configuration in ``providers``."""
+        """Report an ``implementation`` that the type does not have.
+
+        For a type with a configuration an entry under ``providers`` selects the implementation, so a resource must not.
+        """
         stated, functions = entry.meta.implementation, self._table.provider(entry.instance)
         names = functions.implementations
         if functions.definition.config.attributes:
@@ -218,10 +224,10 @@ class EntryBuilder:
                 self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
     def _reason_without_effect(self, entry: Entry, text: str) -> str:
-        """Return why the key path ``text`` in ``ignore_changes`` can never have an effect, for a warning, or "".
+        """Return the reason that the key path ``text`` in ``ignore_changes`` can never have an effect, or "".
 
-        That holds for an attribute without changes: of a kind that never has any, or an ``ensure`` with one value
-        beside ``absent``. A key path into a value without parts has no effect either.
+        It has none for an attribute that never has a change to ignore: a parameter, a namevar, a ``read_only``
+        attribute, or an ``ensure`` with one value beside ``absent``. Nor has a path into a value without parts.
         """
         name, path = attribute_of(text), text[len(attribute_of(text)) :]
         attribute = entry.definition.attributes.get(name)
@@ -292,8 +298,8 @@ class EntryBuilder:
         """Return the value of an attribute that refers to resources, with ``Type[title]`` as an expression.
 
         The expression yields the resource's name, and orders that resource first; other values are names already.
-        ``types``: the accepted types, any if empty. A resource of the same component hides others of that name. Raise
-        ``ValueError`` or ``DefinitionError``.
+        ``types``: the accepted types, any if empty. In a component ``Type[title]`` is the component's own resource if
+        it declares one, otherwise the manifest's. Raise ``ValueError`` or ``DefinitionError``.
         """
         if isinstance(value, list):
             return [self._referenced_name(item, types, declaration) for item in value]
@@ -323,9 +329,9 @@ _NEVER_CHANGED: Final[Mapping[str, str]] = {
 
 
 def _enum_words(datatype: DataType) -> set[str | bool | None]:
-    """Return the words of an enumeration, with None if the data type accepts other values too.
+    """Return the words of an enumeration; None among them stands for all other values that the data type accepts.
 
-    An ``ensure`` with a single word beside ``absent`` can differ in nothing but the resource's existence.
+    For ``ensure``: with a single word beside ``absent`` it can only tell whether the resource exists.
     """
     words: set[str | bool | None] = set()
     for leaf in datatype.leaves:
@@ -426,7 +432,11 @@ class Expander:
             self._diagnostics.problems.append(problem._replace(reference=f"{component.reference}{inner}"))
 
     def _misuse(self, component: ComponentInstance) -> str:
-        """Return why a component is misused, or "": within itself, too deep, or with a wrong lifecycle or title."""
+        """Return the error of a component within itself, too deep, or with a wrong lifecycle or title, or "".
+
+        A component within itself would expand without end. Keys of ``lifecycle`` with attributes of one type, such as
+        ``ignore_changes``, do not fit the resources of all types in a component.
+        """
         chain = component_chain(component.parent)
         if component.type in {outer.type for outer in chain}:
             names = [*map(str, chain), f"{capitalize_type(component.type)}[{component.title}]"]
@@ -484,10 +494,10 @@ class Expander:
             return UNKNOWN
 
     def _evaluate(self, value: object) -> Any:
-        """Return an input of a component as far as it is known now.
+        """Return an input of a component as far as its value can be known before resources are evaluated.
 
-        An expression remains if only a resource yields its value. It also remains if it is ephemeral: an attribute that
-        uses the input is checked by its expression.
+        An expression remains if only a resource yields its value. One with an ephemeral input remains too, because the
+        check that no attribute records such an input searches the expressions in attributes.
         """
         if type(value) is str and "${" in value:
             result = expression.evaluate(value, self._resolve)
@@ -511,11 +521,11 @@ class Expander:
             component.outputs = {**component.outputs, name: UNKNOWN}
 
     def _with_inherited(self, component: ComponentInstance, declared: Declaration) -> Declaration:
-        """Return a declaration with the element and the metaparameters that it inherits from its component.
+        """Return a declaration with the metaparameters that it inherits from its component.
 
-        Its own metaparameters override these, except a component's ``noop: true``; tags and triggers are joined.
-        Relationships are not inherited: they hold for all resources of a component at once. The element of ``for_each``
-        is for messages.
+        Its own metaparameters override these, except ``noop: true``, with which nothing in the component may change;
+        tags and triggers are joined. Relationships are not inherited: edges to the component hold for all its
+        resources. The component's element of ``for_each`` is inherited for messages.
         """
         if declared.element is None and component.declaration.element is not None:
             declared = declared._replace(derivation=component.declaration.derivation)

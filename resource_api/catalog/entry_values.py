@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 def _item(written: Any, key: str) -> Any:
-    """Return the item of a mapping or list to which one key of a path leads; None if there is none.
+    """Return the item of a mapping or list at one key of a path, to infer its data type; None if there is none.
 
     The keys of paths are texts, also indices, as ``-1`` in ``${values.hosts[-1]}``.
     """
@@ -61,9 +61,10 @@ def _key_problem(path: ExpressionPath, attribute: Attribute) -> str:
 
 
 def _within(kinds: Kinds, keys: tuple[str, ...]) -> Kinds:
-    """Return the data types of the part at ``keys`` of a value with one of the data types ``kinds``.
+    """Return the possible data types of the part at ``keys`` of a value that has one of the data types ``kinds``.
 
-    So the type of ``${Type[a].info.port}`` is known before its value, and a misfit is an error already in the compiler.
+    The value itself may be unknown until a run: by its types the compiler already reports that ``${Type[a].info.port}``
+    cannot fit an attribute.
     """
     for key in keys:
         kinds = referred_values.part_kinds(kinds, key)
@@ -143,9 +144,10 @@ class Evaluator:
             check_named_values(self._diagnostics, self.scope, self.scope.resolver(self._of_resource, once=True))
 
     def check_components(self) -> None:
-        """Report wrong inputs and outputs of components where they are set, and not again where they are used.
+        """Report wrong inputs and outputs of components at their declarations, and not again at each use.
 
-        A wrong output becomes ``UNKNOWN``, so that values which use it have no error of their own.
+        ``_of_inputs`` gets the messages of wrong inputs, which attributes with the same message then do not repeat. A
+        wrong output becomes ``UNKNOWN``, so that values which use it have no error of their own.
         """
         components = list(dict.fromkeys(self._table.components.values()))
         resolve = self.scope.resolver(self._of_resource, once=True)
@@ -174,7 +176,7 @@ class Evaluator:
         return ""
 
     def check_unused_values(self) -> None:
-        """Report invalid named values without a use: the others are reported where they are evaluated."""
+        """Report invalid named values that nothing uses: the evaluation of used ones reports their errors."""
         resolve = self.scope.resolver(self._of_resource, once=True)
         for name in self._diagnostics.manifest.values:
             if name not in self._used and (message := self._evaluation_error(named_value(name), resolve)):
@@ -301,7 +303,8 @@ class Evaluator:
     def _ephemeral_problem(self, entry: Entry, name: str, value: object) -> str:
         """Return the error of an attribute that would record an ephemeral input, or "".
 
-        The attribute is added to those of the entry that are ephemeral: no other value may refer to it.
+        Only a parameter or a ``write_only`` attribute may use one, because the state needs no value of theirs. The
+        attribute is added to ``entry.ephemeral``: it is not recorded, and no other value may refer to it.
         """
         if not (source := self.scope.ephemeral_input(value)):
             return ""
@@ -320,9 +323,10 @@ class Evaluator:
         return list(filter(None, map(self._find, paths)))
 
     def _prerequisites(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
-        """Return the resources that must precede a value with these paths.
+        """Return the resources that must precede a value with these paths: the resources to which the paths lead.
 
-        They are the targets of the paths, and all resources of a component whose output the value uses.
+        A value that uses an output of a component comes after all resources of the component, because the output
+        stands for the whole of it.
         """
         components = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
         return [
@@ -410,10 +414,10 @@ class Evaluator:
         return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
 
     def _written_kinds(self, written: object, keys: tuple[str, ...]) -> Kinds:
-        """Return the data types at ``keys`` in a named value or output by its expression; () if unknown.
+        """Return the possible data types of the part at ``keys`` of a named value or output; () if they are unknown.
 
-        A value that is a single reference has the data types of the reference's target: ``${Type[a].info}`` at the key
-        ``port`` those of ``${Type[a].info.port}``.
+        They follow from its expression. If it is a single reference, the keys extend the reference's path: for
+        ``${Type[a].info}`` and the key ``port`` the result is that of ``${Type[a].info.port}``.
         """
         while keys and type(written) in {dict, list}:
             written, keys = _item(written, keys[0]), keys[1:]
@@ -428,9 +432,10 @@ class Evaluator:
         return () if keys else referred_values.kinds_as_written(parsed, self._kinds_of)
 
     def _of_resource(self, path: ExpressionPath) -> Any:
-        """Return the declared value that a path leads to; unknown if only the state has it.
+        """Return the declared value of a path into a resource, or ``UNKNOWN`` if the real value may be another one.
 
-        Raise ``ValueError`` for an ephemeral value, which would be recorded with the value that refers to it.
+        It may be if the attribute is undeclared, ignored, canonicalized later or completed by the provider: then the
+        state yields the value. Raise ``ValueError`` for an ephemeral value, which must not be recorded elsewhere.
         """
         target = self._find(path)
         if target is not None and path.keys[0] in target.ephemeral:
@@ -455,8 +460,8 @@ class Evaluator:
         canonical, problems = canonicalize.canonicalize(provider, filled, lambda index: self._declared(entries[index]))
         for index, (entry, before, should) in enumerate(zip(entries, filled, canonical, strict=True)):
             entry.should, names = should, entry.written
-            # State records the values as written too. Mostly they are the canonical ones, and ``written`` holds only
-            # their names; where canonicalizing has changed one, the values themselves are kept.
+            # State records the declared values beside the canonical ones. To save memory ``written`` is only a tuple of
+            # names while both are the same objects; if canonicalizing has changed any, it becomes a mapping of values.
             has_names = should is not before and type(names) is tuple
             if has_names and not all(map(is_, map(should.get, names), map(before.get, names))):
                 entry.written = {name: before.get(name) for name in names}
@@ -464,9 +469,10 @@ class Evaluator:
                 identify(entry, self._table, self._diagnostics, self.scope)
 
     def _report(self, entry: Entry, problems: Sequence[Problem]) -> bool:
-        """Report problems; return whether any is an error: then the entry gets no identity.
+        """Report the problems of an entry. Return whether any is an error: such an entry gets no identity.
 
-        An attribute is not reported as missing if its misspelt name was: it is an error all the same.
+        A missing attribute is not reported if it was the suggestion for an unknown one, since that is the same mistake;
+        it counts as an error all the same.
         """
         suggested = self._diagnostics.suggested(entry)
         hidden = [canonicalize.missing_attribute(entry.definition, name) for name in suggested]
@@ -483,7 +489,8 @@ class Evaluator:
     def _fill_defaults(self, entry: Entry) -> Resource:
         """Return an entry's values with defaults, and set ``written``, the declared values that state records.
 
-        For less memory ``written`` holds only the attributes' names where the values themselves are kept in ``should``.
+        To save memory ``written`` holds only the attributes' names, as the values are in ``should`` too. An entry with
+        pending or sensitive values needs a copy, because these are replaced or wrapped in ``should``.
         """
         values = _written_values(entry)
         if entry.pending or entry.definition.sensitive:
@@ -515,9 +522,10 @@ def _written_values(entry: Entry) -> Resource:
 
 
 def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, object]) -> bool:
-    """Return whether a path leads to a key that the declared value lacks and a provider with ``plan`` may add.
+    """Return whether a path leads to a key that the declared value does not have, but its provider may add.
 
-    The path's value is then unknown until the provider's answer; without ``plan`` such a path is an error.
+    Only a provider with the feature ``plan`` completes declared values: the path's value is unknown until its answer.
+    For all others such a path is an error.
     """
     if len(path.keys) == 1 or "plan" not in definition.features:
         return False
@@ -529,10 +537,10 @@ def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mappi
 
 
 def check_named_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable[[ExpressionPath], Any]) -> None:
-    """Report the named values that are invalid as far as ``resolve`` knows, and mark them so in ``scope``.
+    """Report invalid named values, as far as ``resolve`` knows their parts; ``scope.calls`` marks them by None.
 
-    A value comes after the values that it refers to, so a mistake is reported at its own position only. The results of
-    pure functions that are completely known are final (contract §10.12): they are kept, and not computed again.
+    A value comes after the values that it refers to, so a mistake is reported at its own position only. The result of
+    a pure function of known inputs never changes (contract §10.12): ``scope.constants`` caches it.
     """
     written = diagnostics.manifest.values
     for name in referenced_first({name: _used_names(value) for name, value in written.items()}):
@@ -563,10 +571,12 @@ def _used_names(value: object) -> list[str]:
 
 
 def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys of ``references``, each after its references, so that these are evaluated first.
+    """Return the keys of ``references`` in the order to evaluate them: each after the keys that it refers to.
 
-    Keys in a cycle come in any order. A stack replaces recursion, because chains may be longer than it allows.
+    Keys in a cycle come in any order. The search in depth uses a stack, because chains of references may be longer than
+    Python's limit of recursion.
     """
+
     ordered: dict[T, None] = {}
     for start in references:
         stack = [start]

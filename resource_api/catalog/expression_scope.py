@@ -53,7 +53,10 @@ class _Expansion:
         self.evaluated: dict[str, tuple[object, int, int]] = {}
 
     def add(self, path: ExpressionPath, lookups: int, characters: int) -> None:
-        """Count the lookups and characters of a named value or an output. Raise ``ValueError`` beyond the limits."""
+        """Count the lookups and characters of a named value or an output. Raise ``ValueError`` beyond the limits.
+
+        Without limits a few short values that repeat each other could fill the memory.
+        """
         self.lookups += lookups
         self.characters += characters
         if self.lookups > _MAX_LOOKUPS or self.characters > document.MAX_EXPANSION:
@@ -186,9 +189,10 @@ class Scope:
         return False
 
     def paths(self, value: object, *, of_configurations: bool = True) -> Iterator[ExpressionPath]:
-        """Yield every path in a value, and in the named values and outputs that it uses, directly or not.
+        """Yield every path on which a value depends: its own, and those of the named values and outputs that it uses.
 
-        ``of_configurations``: also in the configurations of providers whose functions it calls. Raise ``ValueError``.
+        A result of a function also depends on the configuration of its provider: its paths are yielded unless
+        ``of_configurations`` is false. Raise ``ValueError`` for an invalid expression.
         """
         visited: set[ExpressionPath] = set()
         waiting = [value]
@@ -203,16 +207,19 @@ class Scope:
                         waiting.append(definition)
 
     def ephemeral_input(self, value: object) -> str:
-        """Return the name of an ephemeral input in a value, which must not be recorded then, or ""."""
+        """Return the name of an ephemeral input that a value uses, or "": such a value must not be recorded.
+
+        Configurations of providers may use one, and do not make the results of their functions ephemeral.
+        """
         ephemeral = {name for name, declared in self._manifest.inputs.items() if declared.ephemeral}
         paths = self.paths(value, of_configurations=False) if ephemeral else ()
         return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
 
     def _definition(self, path: ExpressionPath, *, of_configurations: bool) -> Any:
-        """Return the named value or component's output at a path, as written, to search it for paths; None for others.
+        """Return the declaration of the named value or output at a path, which ``paths`` searches for further paths.
 
-        A named value is returned in a list, with the configurations of the provider whose function it calls if
-        ``of_configurations``: the value depends on the paths in these too.
+        Return None for another path. A named value is returned in a list, to which ``of_configurations`` adds the
+        configurations of the provider whose function it calls.
         """
         if path.root == "values":
             name = path.keys[0]
@@ -229,7 +236,8 @@ class Scope:
     ) -> Any:
         """Return an attribute's value: expressions evaluated, assets and archives made from their descriptions.
 
-        A text asset becomes its text if the attribute accepts text. Raises ``ValueError`` with a message for users.
+        A text asset becomes its text if the attribute accepts any text, so that both forms have the same value. Raise
+        ``ValueError`` with a message for users.
         """
         value = expression.evaluate(written, resolve)
         if type(value) is not str and value is not UNKNOWN and name in entry.definition.attributes:
@@ -324,9 +332,10 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
-        """Return another stack's output, and record its use for the plan.
+        """Return another stack's output. Raise ``ValueError`` for a stack or output that cannot be read.
 
-        Raise ``ValueError`` for a stack or output that cannot be read.
+        Its use is recorded in ``stack_outputs`` for the plan. Of a sensitive output without a key only a digest is
+        stored, so it has no value here.
         """
         stack, name = path.keys[:2]
         try:
@@ -386,8 +395,8 @@ class Scope:
     def _evaluate(self, name: str, value: object, path: ExpressionPath, lookup: _Lookup) -> Any:
         """Return the value at a path into the named value or output ``name``, which is written as ``value``.
 
-        An expansion evaluates each name once and keeps the result. Each use counts all lookups of that evaluation, so
-        that a few values that repeat each other cannot expand to gigabytes. Raise ``ValueError`` for a cycle, and
+        The expansion caches the result of each name. A cached result still counts with all its lookups and characters,
+        so that a few values that repeat each other cannot expand to gigabytes. Raise ``ValueError`` for a cycle, and
         beyond the limits.
         """
         inside = (*lookup.inside, name)
@@ -453,7 +462,10 @@ def _part_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
-    """Return whether all titles and metaparameters are literal, as in most large manifests: none is evaluated then."""
+    """Return whether no title or metaparameter has an expression, ``for_each`` or ``when``.
+
+    Most large manifests are so: their declarations are used as they are, without the time to evaluate each.
+    """
     if not CARDINALITY.isdisjoint(chain.from_iterable(map(attrgetter("meta"), declarations))):
         return False
     values = [value for declared in declarations for value in declared.meta.values()]
@@ -512,9 +524,10 @@ class NameEvaluator:
         return declared._replace(meta={key: value for key, value in meta.items() if value is not None})
 
     def _metaparameter(self, declared: Declaration, key: str, written: object) -> Any:
-        """Return a metaparameter evaluated, and checked by the rules for a literal one; report an invalid one: None.
+        """Return a metaparameter with its expressions evaluated, or None for an invalid one, which is reported.
 
-        If an expression has the wrong value, both are in the message: ``priority must be ...; ${inputs.p} is 5``.
+        The manifest's reader could check literal metaparameters only, so the same rules are applied here. The message
+        about a wrong value has its expression too: ``priority must be ...; ${inputs.p} is 5``.
         """
         before = len(self._diagnostics.problems)
         value = self._part(declared, (key,), written)
@@ -532,10 +545,10 @@ class NameEvaluator:
         return value if len(self._diagnostics.problems) == before else None
 
     def _part(self, declared: Declaration, path: tuple[str | int, ...], written: object) -> Any:
-        """Return the value at ``path`` in a metaparameter, evaluated; report and leave out invalid texts in it.
+        """Return the part at ``path`` of a metaparameter with its texts evaluated, recursively.
 
-        Return ``_INVALID`` for a text that is invalid itself, or that uses an invalid input. References are evaluated
-        by their own rule: only the title in them is an expression.
+        Invalid texts, as ``_INVALID``, are reported, and omitted from mappings and lists, so that the other parts are
+        checked too. In a reference only the title is an expression, so ``_references`` evaluates it.
         """
         if isinstance(written, dict):
             parts = {key: self._part(declared, (*path, key), item) for key, item in written.items()}
@@ -548,7 +561,11 @@ class NameEvaluator:
         return self._text(declared, path, written) if type(written) is str and "${" in written else written
 
     def _text(self, declared: Declaration, path: tuple[str | int, ...], written: str) -> Any:
-        """Return the value of a text at ``path`` in a metaparameter; report an invalid text: ``_INVALID``."""
+        """Return the value of a text at ``path`` in a metaparameter, or ``_INVALID`` for an invalid one.
+
+        An invalid text is reported unless an invalid input or value is its cause. A number becomes text again if the
+        metaparameter takes only text, as ``tag`` does.
+        """
         value, message = UNKNOWN, ""
         try:
             value = self._scope.known_value(written, "a metaparameter")
@@ -563,7 +580,10 @@ class NameEvaluator:
         return expression.text_of(value) if _takes_text(path) and type(value) in {int, bool} else value
 
     def _report(self, declared: Declaration, path: tuple[str | int, ...], message: str, hint: str = "") -> None:
-        """Report a problem at ``path``, a metaparameter and its keys; once for ``defaults`` of many resources."""
+        """Report a problem at ``path`` in a declaration: a metaparameter, then keys within it.
+
+        Many resources may inherit the metaparameter from ``defaults``, so each position and message is reported once.
+        """
         attribute = str(path[0])
         position = self._diagnostics.manifest.place(declared, attribute, *path[1:])
         if (position, message) not in self._reported:
@@ -592,7 +612,10 @@ class NameEvaluator:
         return None if name is None else str(name)
 
     def _name(self, change: Moved | Removed, written: Reference, *path: str) -> Reference | None:
-        """Return a reference in ``moved`` or ``removed`` with its title evaluated; report an invalid one: None."""
+        """Return a reference in ``moved`` or ``removed`` with its title evaluated, or None for an invalid title.
+
+        The error is reported at the keys ``path`` of the entry; the entry then has no effect.
+        """
         try:
             return self._scope.resolve_name(written)
         except ValueError as error:

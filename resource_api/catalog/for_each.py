@@ -63,8 +63,8 @@ class DeclarationMaker:
     ) -> None:
         """Evaluate collections and conditions in ``scope``; omitted declarations are added to ``table``.
 
-        ``inputs`` are the inputs of the component that contains the declarations: ``${inputs.x}`` is one of these
-        there. None stands for the manifest's inputs.
+        ``inputs`` are the inputs of the component that contains the declarations, to which ``${inputs.x}`` in them
+        refers. They are None outside of components, where it refers to the manifest's inputs.
         """
         self._table = table
         self._diagnostics = diagnostics
@@ -114,7 +114,11 @@ class DeclarationMaker:
             yield from self._repeated(plain, elements, conditions.TRUE if at_once else condition)
 
     def _leave_out(self, declared: Declaration, reason: str) -> None:
-        """Record a declaration as left out by its possible names, or a pattern of them, to explain references."""
+        """Record a declaration whose condition does not hold, so that errors of references to it have the ``reason``.
+
+        It is recorded by all names that a reference may use: title, aliases and namevar. If its title cannot be
+        evaluated, as without an element of ``for_each``, a pattern stands for the names.
+        """
         try:
             name = self._scope.resolve_name(Reference(declared.type, declared.title))
         except ValueError:
@@ -157,9 +161,10 @@ class DeclarationMaker:
             return ()
 
     def _valid_elements(self, declared: Declaration, written: object) -> list[Element] | None:
-        """Return the elements of the collection ``written`` in ``for_each``; report an invalid collection: None.
+        """Return the elements of the collection ``written`` in ``for_each``, or None for an invalid one, reported.
 
-        The type of the declaration is then incomplete: references to resources of it are not reported as unknown.
+        The type of the declaration then becomes incomplete, so that references to its missing resources are no
+        further errors.
         """
         try:
             value = expression.evaluate(written, self._resolve)
@@ -254,7 +259,10 @@ def _parse(when: object, *, has_elements: bool) -> conditions.Condition:
 
 
 def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
-    """Return a manifest without the outputs whose ``when`` does not hold, recorded in ``table``; report errors."""
+    """Return a manifest without the outputs whose ``when`` does not hold, or has an error, which is reported.
+
+    They are recorded in ``table.left_out``, so that the plan can show the reasons.
+    """
     outputs = dict(manifest.outputs)
     for name, when in manifest.output_conditions.items():
         try:
@@ -278,7 +286,8 @@ def _refuse_resource(path: ExpressionPath) -> Any:
 def _elements(value: Any) -> Iterator[Element]:
     """Yield the elements of the collection in ``for_each``; none for null, as of an optional input.
 
-    Texts and numbers in a list are their own keys. Raise ``ConditionError`` for a secret, unknown or other value.
+    A text or number in a list is its own key, so that a title with ``${each.key}`` stays when the list is reordered.
+    Raise ``ConditionError`` for a secret or unknown value, and one that is no mapping or list.
     """
     if isinstance(value, Sensitive):
         msg = "the collection is a secret, and its keys would be shown in titles"
@@ -431,9 +440,9 @@ class _Templates:
         sources = parsed.parts
 
         def joined(element: Element) -> Any:
-            """Return the text for an element: the ``parts`` that are functions of the element are called for theirs.
+            """Return the text for an element, joined of its ``parts``: literal texts, and functions of the element.
 
-            Without a secret and an expression that is evaluated later the text is joined here, which is fast.
+            Plain values are joined here, which is fast; ``_joined`` handles secrets and paths that are evaluated later.
             """
             pieces = [part(element) if callable(part) else part for part in parts]  # a str is no callable
             if _IN_TEXTS.issuperset(map(type, pieces)):
@@ -456,7 +465,7 @@ class _Templates:
             return path
 
         def path_of(element: Element) -> ExpressionPath:
-            """Return the path with the element's values in its title and its keys."""
+            """Return the path with the element's values in its title and keys, to be evaluated later."""
             root = path.root
             if title is not None:
                 root = Reference(path.root[0], _title_text(path.root[1], title(element)))
@@ -465,7 +474,9 @@ class _Templates:
         return path_of
 
     def _key(self, key: str, element: Element) -> str:
-        """Return a key of a path, or the key that the element chooses. Raise ``ValueError`` for a secret one."""
+        """Return a key of a path; for ``[each.value]`` the element's value. Raise ``ValueError`` for a secret."""
+
+
         if not isinstance(key, ChosenKey) or key.path.root != "each":
             return key
         value = self.member(key.path, element, whole=True)
@@ -488,10 +499,10 @@ class _Templates:
         return lambda element: _literal(get(element))
 
     def _getter(self, path: ExpressionPath, *, whole: bool) -> Template:
-        """Return the function that follows a path into an element; ``whole``: the path is the whole value.
+        """Return the function that follows a path such as ``${each.value.port}`` into an element.
 
         Keys of mappings are followed here, which is fast for thousands of elements. ``self.member`` does the rest: list
-        indices, chosen keys and errors.
+        indices, chosen keys and errors. ``whole``: the path is the whole value, and may then be null.
         """
         general = partial(self.member, path, whole=whole)
         if expression.has_choices(path) or path.keys[0] not in conditions.ELEMENT_KEYS:
@@ -499,8 +510,8 @@ class _Templates:
         part, keys = conditions.ELEMENT_KEYS.index(path.keys[0]), path.keys[1:]
 
         def member(element: Element) -> Any:
-            """Return the value at the path in an element: of its ``part``, such as the value, the item at ``keys``."""
-            value = element[part]
+            """Return the value at the path in an element; ``general`` handles all but the keys of mappings."""
+            value = element[part]  # ``element.value`` for ``${each.value.port}``, whose ``keys`` are ("port",)
             for key in keys:
                 if type(value) is not dict or key not in value:
                     return general(element)  # which also raises the errors
