@@ -576,7 +576,6 @@ def referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
     Keys in a cycle come in any order. The search in depth uses a stack, because chains of references may be longer than
     Python's limit of recursion.
     """
-
     ordered: dict[T, None] = {}
     for start in references:
         stack = [start]

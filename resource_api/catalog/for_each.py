@@ -475,8 +475,6 @@ class _Templates:
 
     def _key(self, key: str, element: Element) -> str:
         """Return a key of a path; for ``[each.value]`` the element's value. Raise ``ValueError`` for a secret."""
-
-
         if not isinstance(key, ChosenKey) or key.path.root != "each":
             return key
         value = self.member(key.path, element, whole=True)
@@ -537,8 +535,9 @@ class _Templates:
     def _member(self, path: ExpressionPath, element: Element, *, whole: bool) -> Any:
         """Return the value of ``${each...}`` in an element, or None if only other elements have it.
 
-        None leaves an attribute undeclared, but a text would have a gap: unless the path is the ``whole`` value, raise
-        ``ValueError``. Raise it also if no element has the value, because of a typing mistake.
+        None leaves the attribute undeclared for this element. It is possible only if the path is the ``whole`` value,
+        because a longer text would have a gap. Raise ``ValueError`` otherwise, and if no element has the value, because
+        the path is then a typing mistake.
         """
         first = path.keys[0]
         if first == "key" and element.key is MISSING:
@@ -564,7 +563,7 @@ class _Templates:
 
 
 def _title_text(written: str, value: object) -> str:
-    """Return the title of an element's declaration as text; expressions without ``each`` are evaluated later.
+    """Return the title of an element's declaration as text, in which expressions without ``each`` remain for later.
 
     Raise ``ValueError`` for a secret, an empty title and characters that a title cannot have.
     """
@@ -580,9 +579,9 @@ def _title_text(written: str, value: object) -> str:
 
 
 def _parsed(leaf: Any) -> Any:
-    """Return a text as the expression in it; other values, and text without a valid expression, unchanged.
+    """Return the parsed expression of a text; return other values, and text without a valid expression, unchanged.
 
-    ``with_texts`` converts a number to text only where a reference is written, which the parsed value shows.
+    ``with_texts`` needs the parsed form: it converts a number to text only if the number comes from a reference.
     """
     try:
         parsed = expression.parse(leaf) if type(leaf) is str else leaf
@@ -625,7 +624,10 @@ def _metaparameter(name: str, value: object) -> Any:
         raise ConditionError(msg, path, "use what is no secret")
 
     def written(part: object) -> Any:
-        """Return a part of the value in the form of a manifest: expressions, and numbers for a text, become text."""
+        """Return a part of the value in the form of a manifest: an expression becomes text again.
+
+        A number or Boolean becomes text too if the metaparameter takes only text, as ``tag`` does.
+        """
         if isinstance(part, Expression):  # ``map_leaves`` would make a list of this tuple
             return str(part)
         if isinstance(part, (dict, list)):
@@ -645,8 +647,8 @@ def _literal(value: object) -> Any:
 def _joined(parts: list[Any], sources: Sequence[Any]) -> Any:
     """Join the parts of a text: literal texts, values of an element, and paths that are evaluated later.
 
-    If one part is such a path, the result is an expression; otherwise, if one is a secret, it is a secret text.
-    ``sources``: each part as written, for the error that a value cannot be part of a text.
+    With such a path the result is an expression, which is joined when the path has a value. Otherwise it is a text, and
+    a secret one if a part is secret. ``sources``: each part as written, for the error that a value cannot be in a text.
     """
     pieces = []
     for part, source in zip(parts, sources, strict=True):

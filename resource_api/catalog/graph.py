@@ -64,9 +64,10 @@ class Order(NamedTuple):
 
 
 def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return the indices of ``start`` and all that follow them, directly or not.
+    """Return the indices of ``start`` and all that follow them in the graph ``after``, directly or not.
 
-    ``after`` is index → the next indices: dependents, to find all that a change affects, or requirements.
+    If ``after`` is index → dependents, these are all resources that a change of ``start`` may affect; if it is index →
+    requirements, all that ``start`` needs.
     """
     reached = set(start)
     waiting = list(reached)
@@ -91,7 +92,7 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
     """Return the order of ``count`` resources, numbered as in the manifest, that the edges allow.
 
     An automatic edge in a cycle with explicit ones is dropped, because these were declared on purpose. If another cycle
-    remains, the order has the ``cycles`` and no sequence.
+    remains, the order has the ``cycles`` and no sequence. Mostly all edges agree with the manifest's order: a range.
     """
     remaining = list(dict.fromkeys(edges))
     yielded: list[Edge] = []
@@ -110,10 +111,10 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
 
 
 def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
-    """Return a topological sequence (Kahn's algorithm), and the indices that have no place in it because of a cycle.
+    """Return a topological sequence (Kahn's algorithm), and the indices that are not in it because of a cycle.
 
-    Of the resources that are ready, the first in the manifest is next. The indices without a place are in a cycle or
-    come after one.
+    Among the resources that are ready, the first in the manifest comes next, so that the sequence stays near the
+    manifest's order. The indices that are not in it are in a cycle or come after one.
     """
     from heapq import heappop, heappush  # a library in C that only edges against the manifest's order need
 
@@ -137,8 +138,8 @@ def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
 def _cycles(unordered: set[int], edges: Iterable[Edge]) -> list[list[int]]:
     """Return disjoint cycles among the ``unordered`` resources, to drop an automatic edge of each, or for an error.
 
-    Each of these resources has another one before it, in its cycle or in the cycle that it comes after. So the edges
-    are followed backwards until a resource repeats. A cycle begins with its first resource in the manifest.
+    Each unordered resource has another one before it, so following the edges backwards leads into a cycle: it ends when
+    a resource repeats. A cycle begins with its first resource in the manifest.
     """
     before: dict[int, list[int]] = {}
     for edge in edges:
@@ -163,10 +164,10 @@ def _cycles(unordered: set[int], edges: Iterable[Edge]) -> list[list[int]]:
 
 
 def _contradicted(cycles: Iterable[Sequence[int]], edges: Iterable[Edge]) -> set[Edge]:
-    """Return the automatic edges to drop: those of the ``cycles`` that have explicit edges too.
+    """Return the automatic edges to drop: those in cycles that also have an explicit edge, which takes precedence.
 
-    An automatic edge between the same resources as an explicit one stays: dropping it would not break the cycle. A
-    cycle of automatic edges alone stays, and is reported.
+    An automatic edge beside an explicit one of the same two resources stays: dropping it would not break the cycle.
+    A cycle of automatic edges alone stays, and is reported, because none of them takes precedence.
     """
     between: dict[tuple[int, int], list[Edge]] = {}
     for edge in edges:
@@ -247,9 +248,10 @@ class EdgeBuilder:
                     yield Edge(before.index, after.index, refresh)
 
     def _after_failures(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
-        """Yield the edges from each resource in ``on_failure`` to the handlers among ``resources``; collect these.
+        """Yield an edge from each resource in ``on_failure`` to each handler that runs after its failure.
 
-        Of a component's resources, those with another ``on_failure`` of their own do not follow the component's.
+        The handlers are the ``resources`` with that reference in ``on_failure``: a component's resource may declare
+        other failures instead of those that it would inherit. All handlers are collected in ``failure_handlers``.
         """
         self.failure_handlers += [resource for resource in resources if resource.meta.on_failure]
         for text in self._not_inherited(declared, lambda meta: meta.on_failure):
@@ -260,7 +262,8 @@ class EdgeBuilder:
     def _lifecycle(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
         """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first.
 
-        The edge of ``deleted_with`` is automatic: it gives way to an explicit relationship in the other direction.
+        A trigger must have changed before the resource is replaced. The edge of ``deleted_with`` is automatic: it gives
+        way to an explicit relationship in the other direction, because only deletions need it.
         """
         for text in self._not_inherited(declared, lambda meta: meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):
@@ -273,9 +276,10 @@ class EdgeBuilder:
     def _not_inherited(
         self, declared: Entry | ComponentInstance, select: Callable[[Meta], Sequence[str]]
     ) -> Sequence[str]:
-        """Return the references in the metaparameter that ``select`` returns, without those of the outer component.
+        """Return the references in the metaparameter that ``select`` returns, without inherited ones.
 
-        Resources inherit these, but the edges of the component itself lead to all its resources already.
+        A resource inherits references of the component around it, whose own edges already lead to all its resources:
+        the same edges would be made twice.
         """
         references = select(declared.meta)
         outer = self._component_around(declared) if references else None
@@ -286,7 +290,10 @@ class EdgeBuilder:
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _deleted_with(self, declared: Entry | ComponentInstance) -> Entry | None:
-        """Return the resource in ``lifecycle.deleted_with``, unless it is inherited; report an invalid one."""
+        """Return the resource in ``lifecycle.deleted_with``; report an invalid reference and one to a component.
+
+        Return None for a reference inherited from the component around it, whose own edge leads here already.
+        """
         text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
         if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
             return None
@@ -342,10 +349,10 @@ class EdgeBuilder:
             self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
 
     def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
-        """Return the resources of a reference with wildcards; None without wildcards, and if it should match some.
+        """Return the resources that a reference with wildcards matches, without ``declared`` itself.
 
-        ``declared`` itself is not included. If a declaration of the type is left out or has an empty ``for_each``, the
-        reference need not match: that is recorded in ``notes``.
+        Return None, so that the caller reports the reference, if it has no wildcards or matches nothing. To match
+        nothing is no mistake if a declaration of the type is left out or has an empty ``for_each``: ``notes`` gets it.
         """
         if not {"*", "?"}.intersection(name.title):
             return None
@@ -363,9 +370,9 @@ class EdgeBuilder:
         return ()
 
     def _is_beyond_limit(self, declared: Entry | ComponentInstance, word: str, name: Reference, count: int) -> bool:
-        """Add ``count`` relationships by wildcards; return whether these are too many, which is reported once.
+        """Add ``count`` to the relationships by wildcards; return whether they exceed the limit, reported once.
 
-        If each resource of one type requires all of another, their number is the product: it could exhaust the memory.
+        If each resource of one type requires all of another, their number is the product, which could fill the memory.
         """
         before = self._by_wildcards
         self._by_wildcards += count
@@ -393,7 +400,7 @@ class EdgeBuilder:
         return self._automatic_of[definition]
 
     def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, object]]) -> Iterator[Edge]:
-        """Yield the edges of a resource's automatic relationships to declared resources."""
+        """Yield the edges of a resource's automatic relationships, such as ``autorequires``, to declared resources."""
         for word, type_name, titles in relationships:
             first, refresh = _RELATIONSHIPS[word]
             for target in self._find_titled(type_name, self._titles(entry, word, titles)):
@@ -404,7 +411,10 @@ class EdgeBuilder:
                     yield Edge(before.index, after.index, refresh, automatic=True)
 
     def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
-        """Return the titles of an automatic relationship, from texts or a function of values; report its failure."""
+        """Return the titles of the targets of an automatic relationship, from texts or a function of values.
+
+        A failure of the function is reported, unless an unknown value or a reported error may be its cause.
+        """
         if not callable(titles):
             return tuple(_declared_titles(titles, entry.should))
         try:
@@ -416,7 +426,7 @@ class EdgeBuilder:
             return ()
 
     def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
-        """Return the declared resources of a type with these titles; the same titles are looked up once."""
+        """Return the declared resources of a type with these titles, cached: many resources have the same titles."""
         key = type_name, titles
         if key not in self._titled:
             entries = (self._table.find(Reference(type_name, title)) for title in titles)
@@ -462,7 +472,8 @@ class FailureHandlerCheck:
     def check(self, scope: Scope) -> list[Edge]:
         """Return the edges for the order: automatic ones that contradict ``on_failure`` are dropped.
 
-        Report requirements and outputs that contradict it, and handlers that can never be carried out.
+        Nothing can depend on a handler, which mostly does not run: report declared requirements of one and outputs of
+        its values. Report also handlers that can never be carried out.
         """
         remaining = [edge for edge in self._edges if not (edge.automatic and self._contradicts(edge))]
         requirements = [edge for edge in remaining if not edge.on_failure]
@@ -478,17 +489,20 @@ class FailureHandlerCheck:
         return edge.first in self._handled.get(edge.then, ()) or self._is_forbidden(edge)
 
     def _is_forbidden(self, edge: Edge) -> bool:
-        """Return whether an edge makes a resource require a handler.
+        """Return whether an edge makes a resource require a handler, which mostly is not carried out.
 
-        Another handler may require it if each failure that starts the other one starts the required handler too: then
-        the required handler is carried out whenever the other one is.
+        Only a handler may require another one, and only if every failure that starts it starts the other one too: then
+        the required handler is always carried out first.
         """
         if edge.first not in self._handled:
             return False
         return not (edge.then in self._handled and self._handled[edge.then] <= self._handled[edge.first])
 
     def _report_requirement(self, edge: Edge) -> None:
-        """Report that a resource requires a handler, at the first declaration that may have made the ``edge``."""
+        """Report that a resource requires a handler, at the first declaration that may have made the ``edge``.
+
+        If no attribute or metaparameter of the two has made it, as in a component, report it at the resource.
+        """
         handler, dependent = self._table.entries[edge.first], self._table.entries[edge.then]
         error = self._error(handler)
         for resource, attribute in _requiring_declarations(handler, dependent):
@@ -498,7 +512,10 @@ class FailureHandlerCheck:
         self._diagnostics.resource_error(dependent, None, f"requires {handler.reference}: {error}", "on_failure")
 
     def _report_impossible(self, requirements: Iterable[Edge]) -> None:
-        """Report handlers that require the success of all resources whose failure they need."""
+        """Report handlers that can never run, as they require the success of all resources whose failure starts them.
+
+        A single other resource, whose failure starts it too, makes the handler possible.
+        """
         before: dict[int, list[int]] = {}
         for edge in requirements:
             before.setdefault(edge.then, []).append(edge.first)

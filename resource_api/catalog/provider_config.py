@@ -103,7 +103,10 @@ def select_instance(name: object, type_name: str, manifest: Manifest) -> str:
 
 
 def family_of(type_name: str, manifest: Manifest) -> str:
-    """Return the entry of ``providers`` whose program has a type: ``google`` for ``google_compute_disk``; or ""."""
+    """Return the name of the entry of ``providers`` whose program serves a type, or "".
+
+    Such a program, as a Terraform provider, serves a family of types: ``google`` serves ``google_compute_disk``.
+    """
     name, separator, _ = type_name.partition("_")
     declared = manifest.providers.get(name)
     return name if separator and declared is not None and declared.is_program else ""
@@ -113,7 +116,7 @@ def _configured(instance: str, manifest: Manifest) -> ConfiguredProvider | None:
     """Return the entry of ``providers`` with the configuration of an instance or of its family, or None.
 
     ``vm_host@lab`` is configured by ``lab``, ``google_compute_disk`` by ``google``, and ``vm_host`` by ``vm_host``.
-    None also if the entry of that name is for another type.
+    An entry with that name, but for another type, does not configure the instance.
     """
     type_name, name = split_instance(instance)
     declared = manifest.providers.get(name or family_of(type_name, manifest) or type_name)
@@ -131,7 +134,10 @@ def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> s
 
 
 def default_config(provider: ProviderFunctions, values: Mapping[str, object]) -> Mapping[str, Any]:
-    """Return the configuration of a type's default provider, for ``resource TYPE``. Raise ``ProviderError``."""
+    """Return the configuration of a type's default provider, for the command ``resource TYPE``, which has no manifest.
+
+    Raise ``ProviderError``, with the ways to configure the provider, if ``values`` are invalid.
+    """
     config, problems = validate_config(provider, values)
     if problems:
         messages = "; ".join(problem.message for problem in problems)
@@ -180,7 +186,10 @@ def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Calla
 
 
 def _called_providers(values: Iterable[Any], types_with_function: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    """Yield the providers whose functions named values call; a default provider has the name of its type."""
+    """Yield the names of the providers whose functions the named ``values`` call.
+
+    A call without ``provider`` is answered by the default provider, which has the name of its type.
+    """
     for body in values:
         function = body.get("invoke") if type(body) is dict else None
         if type(function) is str:
@@ -199,7 +208,7 @@ class _InstanceBuilder:
         diagnostics: Diagnostics,
         callers: Mapping[str, tuple[FilePosition, str]],
     ) -> None:
-        """Report to ``diagnostics``; ``callers``: instance → position and name of a value or rule that needs it."""
+        """Prepare to build the instances for entries of ``table`` and ``callers``; errors go to ``diagnostics``."""
         self._table = table
         self._evaluator = evaluator
         self._diagnostics = diagnostics
@@ -210,8 +219,8 @@ class _InstanceBuilder:
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
         """Return the provider instance ``name``, with its configuration evaluated and checked; None for a broken type.
 
-        ``declared``: its entry in ``providers``. ``users``: its resources. An invalid instance is returned too, since
-        the reported error ends the compilation before its use.
+        ``declared``: its entry in ``providers``. ``users``: its resources. An instance with reported errors is returned
+        too: they end the compilation before its use.
         """
         report = partial(self._report, name, declared, users)
         try:
@@ -309,8 +318,9 @@ def validate_config(
 ) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return a provider's configuration with defaults, and its problems by data types and ``check_config``.
 
-    The provider's ``check_config`` receives the known values and may add others. ``former``: the recorded configuration
-    if it differs, of which the method may keep values. ``written``: ``values`` with their references, for messages.
+    The provider's ``check_config`` receives the known values and may add others. It also gets ``former``, the recorded
+    configuration if that differs, because it may keep a value that must not change. ``written``: ``values`` with their
+    references, for messages.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(values))
@@ -393,7 +403,10 @@ def _type_with_function(name: str, definitions: Definitions) -> str:
 
 
 def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield a call's unknown, missing and wrong literal inputs: the key path in it, and a message."""
+    """Yield the problems of a call's inputs before its evaluation, each as the key path in the call and a message.
+
+    They are unknown, missing and wrong literal inputs; ``invoke`` checks the values of expressions.
+    """
     inputs = call.function.inputs
     for name in call.arguments:
         if name not in inputs.attributes:
@@ -408,14 +421,17 @@ def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]
 
 
 def _check(call: FunctionCall, arguments: Mapping[str, object]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the inputs of a function with its defaults filled in, and the problems by their data types."""
+    """Return the inputs of a function with its defaults filled in, and the problems that their data types report."""
     inputs = call.function.inputs
     filled = canonicalize.fill_defaults(inputs, dict(arguments))
     return filled, canonicalize.check_values(inputs, filled, call.arguments)
 
 
 def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of a function with results of references as text where it accepts only text."""
+    """Return the arguments of a function, numbers from references converted to text for inputs that take only text.
+
+    ``${inputs.port}`` may be a number, and is accepted like the text "8080".
+    """
     attributes = call.function.inputs.attributes
     return {
         name: referred_values.with_texts(attributes[name].datatype, call.arguments[name], value)

@@ -77,7 +77,10 @@ class LeftOuts:
         self._patterns: list[tuple[re.Pattern[str], LeftOut]] = []
 
     def add(self, left_out: LeftOut, names: Iterable[str] = (), pattern: re.Pattern[str] | None = None) -> None:
-        """Add a declaration under its references, or under the pattern of a title that is not evaluated."""
+        """Add a left-out part under the references that may name it, by which an error finds its reason.
+
+        ``pattern`` stands for the references to a title that is not evaluated.
+        """
         self.all.append(left_out)
         for name in names:
             self._by_name.setdefault(name, left_out)
@@ -97,7 +100,10 @@ class LeftOuts:
         return self._find(str(name)) if self.all else None
 
     def _find(self, text: str) -> LeftOut | None:
-        """Return the left-out declaration of a reference as text, by its name, its components' or a pattern."""
+        """Return the left-out declaration that a reference, as text, refers to, or None.
+
+        A resource in a left-out component is left out with it, so the names of its components are tried too.
+        """
         parent = text.rpartition("]/")[0] + "]" if "]/" in text else ""  # ``Site[a]`` of ``Site[a]/File[b]``
         for reference in (text, *enclosing_components(parent)):
             if (left_out := self._by_name.get(reference)) is not None:
@@ -171,9 +177,10 @@ class ResourceTable:
         return functions
 
     def component(self, name: str) -> LoadedComponent | None:
-        """Return the component of a name, or None for a type. Raise ``DefinitionError``, and record a broken one.
+        """Return the component with a name, or None for a type. Raise ``DefinitionError`` for a broken component.
 
-        None also for a name that is known to be broken: ``provider`` raises the recorded error.
+        The error is recorded, and the result for the same name is None afterwards: ``provider``, which callers ask
+        next, repeats the error.
         """
         if name in self._providers or name in self._broken:
             return None
@@ -184,7 +191,10 @@ class ResourceTable:
             raise
 
     def add_title(self, entry: Entry) -> Entry:
-        """Add an entry under its title; return the entry with that title, which is another one for a duplicate."""
+        """Add an entry under its title unless that is taken; return the entry with the title.
+
+        The caller reports a duplicate if that is another entry. ``Site[a]`` precedes the titles within a component.
+        """
         parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
         if parent:
             type_name, title = child_reference(parent, type_name, title)
@@ -238,7 +248,7 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
     """Set the identity of an entry, its canonical name, and add it to ``table``; report an invalid or repeated one.
 
     The name is the canonical value of the namevar, or a tuple of them. A value that ``scope`` reported as invalid is
-    not reported again. Report also an ``import`` of a resource of another name.
+    not reported again. An ``import`` with another name is an error too: removing it later would change the identity.
     """
     definition, names = entry.definition, entry.definition.namevars
     name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
@@ -256,7 +266,7 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
         diagnostics.resource_error(entry, None, message, "duplicate")
     imported = None if "import" in definition.features else entry.meta.lifecycle.import_
     if imported is not None and not names_entry(imported, entry, table.provider(definition.instance)):
-        # The identity must not change when this line is removed again.
+        # After the import the user removes this line: the identity must stay the same.
         declared = definition.title_of(definition.absent_row(name))
         message = f"lifecycle.import: it is declared as {show(declared)}, not {show(imported)}"
         hint = f"to import that, write {names[0]}: {show(imported)} too" if len(names) == 1 else "name it so"
@@ -264,7 +274,10 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
 
 
 def names_entry(text: str, entry: Entry, functions: ProviderFunctions) -> bool:
-    """Return whether ``text``, an id to import, is the name of an entry, in its canonical or another spelling."""
+    """Return whether ``text``, an id to import, is the name of an entry, in its canonical or another spelling.
+
+    Only that resource can be imported by a type without a method ``import_``, which reads a resource by its name.
+    """
     if text in entry.own_names:
         return True
     try:
@@ -283,9 +296,9 @@ def _name_problem(name: Name) -> tuple[str, str] | None:
 
 
 def has_unsuitable_identity(entry: Entry) -> bool:
-    """Return whether a namevar of an entry is missing or a secret: that is reported, and a failure of its type is not.
+    """Return whether a namevar of an entry is missing or a secret, which is reported elsewhere.
 
-    A function of the type may well fail for such a value.
+    A function of the type may fail for such a value: its failure is then not reported too.
     """
     for name in entry.definition.namevars:
         value = entry.should.get(name)
@@ -295,11 +308,14 @@ def has_unsuitable_identity(entry: Entry) -> bool:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test of references for ``pattern``: a reference with the wildcards ``*`` and ``?``, or a type alone."""
+    """Return a test of references for ``pattern``: a reference with the wildcards ``*`` and ``?``, or a type alone.
+
+    It takes linear time and no regular expression for references that are too short, since thousands are tested.
+    """
     text = pattern[:1].upper() + pattern[1:]
     if "[" not in text and TYPE_NAME.match(text.lower()):
         text += "[*]"
-    least = len(text) - text.count("*")  # no shorter reference matches, which needs no expression
+    least = len(text) - text.count("*")  # a shorter reference cannot match
 
     @cache
     def regex() -> re.Pattern[str]:
@@ -318,8 +334,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 def selecting_names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
     """Return the names by which ``--target`` and wildcards select a resource, its whole reference first.
 
-    For ``Site[a]/File[b]`` these include its components, such as ``Site[a]``, and ``File[b]`` unless ``whole``: a URN
-    is always a whole reference.
+    For ``Site[a]/File[b]`` they are also ``Site[a]``, which selects the whole component, and the short ``File[b]``.
+    ``whole`` excludes short names, for a URN, which always has the whole reference.
     """
     names = [str(entry.reference)]
     if entry.parent:

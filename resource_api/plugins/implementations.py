@@ -98,14 +98,14 @@ class Implementations:
     def get(self, context: Context, names: Collection[Name] | None = None) -> list[Resource]:
         """Return the resources, each read by its implementation.
 
-        If one of several implementations fails, only the names that it manages have failed. The failure of a single one
-        is that of the call.
+        If one of several implementations fails, only the resources that it manages have failed. If there is only one,
+        its exception is that of the whole call, as with a single provider.
         """
         assigned = self._assigned()
         parts: dict[str, list[Name] | None] = {**self._by_implementation(assigned if names is None else names)}
         if names is None:
             parts[""] = None  # resources without a declaration are read by the chosen one
-        if len(parts) == 1:  # every row is its own, and its exception is that of the call
+        if len(parts) == 1:  # all rows are of this implementation
             [(implementation, part)] = parts.items()
             return self._rows(context, implementation, part)
         rows: list[Resource] = []
@@ -128,7 +128,8 @@ class Implementations:
     def set(self, context: Context, changes: Mapping[Name, Change], **extra: bool) -> None:
         """Change the resources in their order, because one may depend on another.
 
-        So only neighbours in this order that have the same provider share a call.
+        So only neighbours in this order with the same implementation share a call. Without any stated implementation
+        the chosen one gets all changes in one call.
         """
         assigned = self._assigned()
         if not assigned or not isinstance(changes, Changes):
@@ -169,7 +170,8 @@ class Implementations:
     def __getattr__(self, name: str) -> object:
         """Return a pure method, which the stated or first provider answers, or a function of the type.
 
-        A function reads from the system, so the provider that is chosen on this machine answers it.
+        A pure method depends on its arguments alone, so even a provider that is not suitable here can answer it. A
+        function reads from the system, so the provider that is chosen on this machine answers it.
         """
         if name in _PURE:
             return getattr(self._provider(self.pure), name)
@@ -190,7 +192,10 @@ class Implementations:
         self._call_each("close")
 
     def _call_each(self, method: str) -> None:
-        """Call a method such as ``close`` of each provider that has it; raise the first error after all calls."""
+        """Call a method such as ``close`` of each provider that has it.
+
+        The first exception is raised after all calls, so that it prevents no other provider from being closed.
+        """
         errors = []
         for provider in list(self._made.values()):
             try:
@@ -213,11 +218,12 @@ class Implementations:
     def _is_managed_by(self, implementation: str, row: Resource, assigned: Mapping[Name, str]) -> bool:
         """Return whether an implementation manages the resource of a row that it has read.
 
-        Two implementations may read the same resource, of which only one row is wanted.
+        Two implementations may list the same resource: only the row of the one that manages it is returned. A row
+        without a valid name is kept, because the check of all rows reports it.
         """
         with suppress(KeyError, TypeError):
             return assigned.get(self._definition.name_of(row), "") == implementation
-        return True  # the check of all rows reports it
+        return True
 
     def _call(self, context: Context, implementation: str, method: str, *arguments: object, **inputs: object) -> Any:
         """Call a method of an implementation within the context of its provider; "" means this machine's choice."""
@@ -261,9 +267,9 @@ class Implementations:
         raise ProviderError(msg)
 
     def _unsuitable(self, context: Context, name: str) -> str:
-        """Return why an implementation cannot be used on this machine, or "".
+        """Return the reason that an implementation cannot be used on this machine, or "".
 
-        Only suitability is remembered for the run: a resource may install a missing program.
+        Only a positive answer is cached for the run: a resource of the run may install a program that is missing now.
         """
         if name in self._suitable:
             return ""

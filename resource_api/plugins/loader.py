@@ -108,7 +108,10 @@ class DefinitionFiles:
         return value
 
     def _executable(self, path: str) -> builtins.type[object]:
-        """Return the class of a provider that is a program. Raise ``DefinitionError`` where it cannot be executed."""
+        """Return the class of a provider that is a program. Raise ``DefinitionError`` where it cannot be executed.
+
+        The class only has the path, by which the pool of providers starts the program as a worker.
+        """
         self._bytes(path)  # raises ``UntrustedCode``
         if not os.access(path, os.X_OK):
             msg = f"{path}: a provider without the ending .py is an executable, and this file cannot be executed"
@@ -138,7 +141,10 @@ class DefinitionFiles:
         return value, build
 
     def _unread(self, path: str, names: Sequence[str]) -> Iterator[str]:
-        """Yield a problem with its remedy for each constant called like a section of manifests, which nothing reads."""
+        """Yield a problem with its remedy for each constant of ``names`` in a component, such as ``VALUES``.
+
+        Manifests have sections with these names, so an author may expect that they have an effect in a component too.
+        """
         from resource_api.manifest.python_positions import constant_position
 
         raw = self._bytes(path)
@@ -174,7 +180,10 @@ class DefinitionFiles:
         libraries = [self._library(directory) for directory in directories if directory != BUNDLED]
 
         def import_(name: str, *arguments: Any, **keywords: Any) -> object:
-            """Import from ``lib`` of the first library that has the module; import all other modules as Python does."""
+            """Import for a Python manifest: ``lib`` from the first library that has the module, others as Python does.
+
+            The module path has several directories with a ``lib/``, and a manifest belongs to none of them.
+            """
             head, _, module = name.partition(".")
             if head != "lib" or not libraries:
                 return builtins.__import__(name, *arguments, **keywords)
@@ -232,7 +241,10 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[object
 
 
 def _is_candidate(value: object, expected: type[object], module: ModuleType) -> bool:
-    """Return whether a value may be the definition that its file lacks, under a wrong name, for the error."""
+    """Return whether a value in a file may be its definition under a wrong name, which the error then mentions.
+
+    For a provider that is a class of this file with a method ``get``: imported classes and helpers do not count.
+    """
     if expected is not type:
         return isinstance(value, expected)
     return isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "get")
@@ -325,7 +337,10 @@ def _load_error(error: BaseException, path: str) -> DefinitionError:
 
 
 def _relative(path: str) -> str:
-    """Return the path of a file from its directory of a module path on, ``providers/dns.py``, for messages."""
+    """Return the path of a file within its directory of the module path, for messages.
+
+    ``/site/providers/dns.py`` becomes ``providers/dns.py``; the last directory with the name of a kind counts.
+    """
     parts = path.split("/")
     kinds = [number for number, part in enumerate(parts[:-1]) if part in _KINDS]
     return "/".join(parts[kinds[-1] :] if kinds else parts[-1:])
@@ -345,7 +360,10 @@ class _CheckedLoader(SourceFileLoader):
         return {"mtime": self._status.st_mtime, "size": self._status.st_size}
 
     def get_data(self, path: str) -> bytes:
-        """Return the source, or bytecode. Raise ``OSError`` for bytecode that others could change: it is ignored."""
+        """Return the source that was read and checked, or the bytecode of its cache; Python's loader calls this.
+
+        For bytecode that other users could change raise an ``OSError``, for which Python compiles the source instead.
+        """
         if path == self.path:
             return self._source
         try:
@@ -378,9 +396,9 @@ class _WriteDetector:
 
 
 def line_of(error: BaseException, file: str, default: int = 1) -> int:
-    """Return the line of ``file`` from which an exception comes, for the position of an error, or ``default``.
+    """Return the line of ``file`` that raised an exception or called the function that did, or ``default``.
 
-    That is the innermost frame of the file in the traceback: functions of other files are called from there.
+    It is the innermost frame of ``file`` in the traceback: the author can correct that line, unlike those of libraries.
     """
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno or 1
@@ -393,7 +411,11 @@ def line_of(error: BaseException, file: str, default: int = 1) -> int:
 
 
 def _import_hint(error: BaseException, path: str) -> str:
-    """Return a hint for an import that failed in a file of a module path, such as its right spelling, or ""."""
+    """Return a hint for an import that failed in a file of a module path, or "".
+
+    Its author may have imported a file of ``lib/`` by another path, a missing library, another type or provider, or
+    misspelt a name of ``resource_api``.
+    """
     if type(error) is ModuleNotFoundError and error.name:
         directory, name = path.removesuffix(f"/{_relative(path)}"), error.name
         if name.startswith("resource_api.") and name.split(".")[1] in _KINDS:
@@ -409,7 +431,10 @@ def _import_hint(error: BaseException, path: str) -> str:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the error of a file that was loaded, for its author: without our file names, with a hint for ``.is``."""
+    """Return the message about an exception of a file that was loaded, without positions in files of this project.
+
+    An author who writes ``change.is`` gets the hint that the attribute is ``is_``, since ``is`` is a keyword.
+    """
     if isinstance(error, DefinitionError):
         return str(error)
     if isinstance(error, SystemExit):
@@ -502,9 +527,9 @@ class Library:
         return ".".join([*packages[: len(packages) + 1 - level], *filter(None, [name])])
 
     def _require(self, name: str, module: ModuleType, attribute: str) -> None:
-        """Make sure that ``from MODULE import ATTRIBUTE`` finds its attribute, which may be a module not loaded yet.
+        """Make sure that ``from MODULE import ATTRIBUTE`` finds its attribute. Raise ``DefinitionError`` otherwise.
 
-        ``name`` is that of the module in ``lib/``. Raise ``DefinitionError`` with a hint if there is none.
+        The attribute of a package may be a module in it, which is then loaded. ``name`` is the module's in ``lib/``.
         """
         if attribute == "*" or hasattr(module, attribute):
             return
@@ -548,7 +573,7 @@ class Library:
             setattr(self._modules[parent], last, module)
 
     def _execute_module(self, name: str, module: ModuleType, path: str) -> None:
-        """Execute a module of ``lib/``; take one that fails out of ``_modules``, so that a later import tries again."""
+        """Execute a module of ``lib/``; remove one that fails from ``_modules``, so that a later import tries again."""
         self._loading.add(name)
         try:
             self.execute(module, path)

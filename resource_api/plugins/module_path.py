@@ -137,9 +137,10 @@ class ModulePath:
         return _providers(self.directories, name) or (_providers(self._all(), name) if installed else {})
 
     def directories_of(self, name: str) -> list[str]:
-        """Return the directories up to the last one with a file of a type or of its providers.
+        """Return the directories up to the last one that has a file of a type or of its providers.
 
-        They are the module path of its worker, which finds the same files in them as this process does.
+        They are the module path of the type's worker. No later directory is needed, and without any earlier one the
+        worker might find other files than this process.
         """
         files = {self.find("types", name), *self.providers(name).values()}
         directories, last = [], 0
@@ -189,7 +190,10 @@ class ModulePath:
         return sorted({name.rpartition(".")[0] for name in files if name.endswith(suffixes) and name[0] != "_"})
 
     def _all(self) -> Iterator[str]:
-        """Yield the directories, then those of distributions, found late: that takes as long as a short run."""
+        """Yield the directories, then those of installed distributions.
+
+        The search for distributions takes as long as a short run, so it begins only if the caller needs more.
+        """
         yield from self.directories
         if self._distributions is None:
             self._distributions = [directory for directory, _ in _distributions()]
@@ -203,7 +207,10 @@ def _goes_through_links(path: str, real: str) -> bool:
 
 
 def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
-    """Yield the file of one name in each directory that has one; Python comes before JSON or an executable."""
+    """Yield the file of one name in each directory that has one, in the order of the directories.
+
+    If a directory has it as Python and as JSON or an executable, only the Python file counts.
+    """
     for directory in directories:
         for suffix in _SUFFIXES.get(kind, (".py",)):
             path = f"{directory}/{kind}/{name}{suffix}"
@@ -215,8 +222,8 @@ def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
 def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
     """Return the files of a type's providers by name, the first of each name.
 
-    The first directory with both providers and the type's file determines the version of the type. Providers beside a
-    type file in a later directory belong to another version and are left out.
+    Several directories may have providers of one type, but the type itself may have another version in a later one:
+    providers beside its file there belong to that version and are excluded.
     """
     paths: dict[str, str] = {}
     directories_used: list[str] = []
@@ -247,7 +254,7 @@ def _providers_in(directory: str, name: str) -> dict[str, str]:
 
 
 def entries(directory: str) -> list[str]:
-    """Return the names in a directory, sorted; none where it is missing or cannot be read."""
+    """Return the names in a directory, sorted; none if it is missing, because all directories here are optional."""
     try:
         return sorted(os.listdir(directory))
     except OSError:

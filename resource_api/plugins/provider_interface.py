@@ -94,7 +94,10 @@ def _method_problems(definition: TypeDefinition, provider: type[object]) -> Iter
 
 
 def _advice(provider: type[object], method: str) -> str:
-    """Return the remedy for a missing method other than writing it, after a semicolon, or ""."""
+    """Return the remedy for a missing ``set``, after a semicolon, or "" for another method.
+
+    A provider with ``create``, ``update`` or ``delete`` needs no ``set`` of its own, only the base class.
+    """
     if method == "set" and any(_has(provider, name) for name in _SIMPLE):
         return "; inherit it from SimpleProvider, and it calls create, update and delete"
     return ""
@@ -103,8 +106,8 @@ def _advice(provider: type[object], method: str) -> str:
 def _misspelt_methods(provider: type[object], required: Collection[str]) -> Mapping[str, str]:
     """Return missing method → the provider's public method that was meant to be it, for the error.
 
-    It is one letter off, or has the method's name in Puppet's older providers. ``required``: the methods that this type
-    needs, beside the optional ones.
+    Such a method differs in one letter, or has the name in Puppet's older providers, as ``destroy`` for ``delete``.
+    ``required``: the methods that this type needs, beside the optional ones.
     """
     expected = {*_OPTIONAL, *required, *(_SIMPLE if issubclass(provider, SimpleProvider) else ())}
     members: dict[str, object] = {}
@@ -146,7 +149,10 @@ def _uncalled_methods(members: Mapping[str, object], expected: Collection[str]) 
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names of attributes and globals in a function and those within it, among them the methods it calls."""
+    """Yield the names of attributes and globals in a function and the functions within it.
+
+    The methods that it calls are among them, by which a provider's helpers are recognized.
+    """
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -218,7 +224,10 @@ def _parameters(function: FunctionType) -> list[inspect.Parameter]:
 
 
 def _call_problems(definition: TypeDefinition, provider: type[object]) -> Iterator[str]:
-    """Yield the problem of each method that cannot be called, or does not run when it is."""
+    """Yield the problem of each method that cannot be called with its arguments, or does not run when it is called.
+
+    ``create``, ``update`` and ``delete`` are checked only if ``SimpleProvider.set`` calls them.
+    """
     functions = {name: ", ".join(["context", *call.inputs.attributes]) for name, call in definition.functions.items()}
     simple = _SIMPLE if getattr(provider, "set", None) is SimpleProvider.set else {}
     get = "context, names" if "simple_get_filter" in definition.features else "context"

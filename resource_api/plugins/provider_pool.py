@@ -110,7 +110,8 @@ class ProviderPool:
     def implementation(self, instance: str, name: object, recorded: str | None = None) -> str | None:
         """Return the name of the provider that manages the resource ``name``, or None where its type has only one.
 
-        It is the stated one, or else this machine's choice, or before that choice the ``recorded`` one.
+        The state records it, and a plan compares it with the record. It is the stated one, or else this machine's
+        choice; as long as no call has needed a choice it is the ``recorded`` one.
         """
         implementations = self.several.get(instance)
         return None if implementations is None else implementations.implementation(name) or recorded
@@ -120,7 +121,10 @@ class ProviderPool:
         return self._chosen | {instance: several.chosen for instance, several in self.several.items() if several.chosen}
 
     def suitability(self, instance: str) -> list[Suitability]:
-        """Return for each provider of a type whether it is suitable here, for ``types``; empty without a choice."""
+        """Return for each provider of a type whether it is suitable on this machine, for the command ``types``.
+
+        Return an empty list for a type with only one provider, which needs no choice.
+        """
         definition = self._definition(instance)
         self._make(instance)
         implementations = self.several.get(instance)
@@ -164,8 +168,9 @@ class ProviderPool:
     def functions(self, instance: str) -> ProviderFunctions:
         """Return the pure methods of a type's provider, such as ``canonicalize``, as plain functions.
 
-        Compiling and planning call them. The provider is made at the first call of one; only a worker is started now,
-        as it alone knows its methods. Raise ``DefinitionError`` where the type or provider is broken.
+        Compiling and planning call them. The provider is made at the first call of one. A worker, also that of an
+        executable, is started now, because only the worker knows the methods. Raise ``DefinitionError`` where the type
+        or provider is broken.
         """
         if instance not in self._functions:
             definition = self._definition(instance)
@@ -180,13 +185,14 @@ class ProviderPool:
         return self._functions[instance]
 
     def declared(self, instance: str) -> ProviderFunctions:
-        """Return the pure functions for a manifest's resources.
+        """Return the pure functions for a manifest's resources. Raise ``DefinitionError`` for a broken one.
 
-        Raise ``DefinitionError`` where the type or provider is broken. If a program or module is missing, a resource of
-        the manifest may install it: then only the type is returned, with the error.
+        If a program or module is missing, a resource of the manifest may install it, so the result then has only the
+        type, and the error as ``missing``. Compiling needs the provider at once if it has a configuration or a worker:
+        then the error is raised.
         """
         definition = self._definition(instance)
-        # The checks of a configuration, and a worker's list of its methods, are needed now.
+        # The check of a configuration, and a worker's list of its methods, cannot wait for an installation.
         can_wait = not (definition.config.attributes or self._isolates(definition))
         try:
             functions = self.functions(instance)
@@ -200,11 +206,11 @@ class ProviderPool:
         return functions
 
     def call_function(self, call: FunctionCall, inputs: Mapping[str, object], secret: bool) -> object:  # noqa: FBT001 - part of the call
-        """Return the result of a function that a type declares; the same inputs are passed once in a transaction.
+        """Return the result of a function that a type declares, cached by its inputs for the transaction.
 
-        A function reads: it is called like ``get``, and its result is checked against its data type. The result is
-        ``Sensitive`` where ``secret`` is true or the data type is. Raise ``ValueError`` with the reason of a failure;
-        a failed call is repeated the next time.
+        A function reads from the system, so its result is checked against its data type like that of ``get``. The
+        result is ``Sensitive`` if ``secret`` is true or the data type is sensitive. Raise ``ValueError`` with the
+        reason of a failure, which is not cached.
         """
         key = (call.instance, call.name, secret, json.dumps(dict(inputs), default=_key_part))
         if key not in self._function_results:
@@ -275,7 +281,10 @@ class ProviderPool:
             returned.release()
 
     def close(self, *, interrupted: bool = False) -> None:
-        """Close every instance. After an interruption first ``cancel`` each, which may take a limited time."""
+        """Close every instance. After an interruption first ``cancel`` each, for which a limited time is allowed.
+
+        Workers are asked to end before any is awaited, so that they end side by side.
+        """
         for instance in list(self._made) if interrupted else ():
             if instance not in self._cancelling:
                 self._call_at_end(instance, "cancel")
@@ -283,7 +292,6 @@ class ProviderPool:
             returned.acquire(timeout=_CANCELLATION)
         self._cancelling.clear()
         for instance in self._made.keys() & self._isolated:
-            # Workers end side by side.
             self._made[instance].begin_close()
         for instance in list(self._made):
             self._close(instance)
@@ -299,9 +307,10 @@ class ProviderPool:
         return self.registry.type(type_name, self._versions.get(instance, "")).for_instance(instance)
 
     def _provider_class(self, definition: TypeDefinition, implementation: str = "") -> builtins.type[object]:
-        """Return the class of the named implementation, of the only one of this worker, or of the required one.
+        """Return the class of a provider of a type, to make it or to list its pure methods.
 
-        Without any of these it is the preferred one.
+        It is that of ``implementation``, or else of the only one that this worker serves, of the one that the manifest
+        states for the instance, or of the preferred one.
         """
         instance = definition.instance
         name = implementation or self.only or self.required.get(instance, "")
@@ -341,8 +350,8 @@ class ProviderPool:
     def _make_isolated(self, definition: TypeDefinition) -> object:
         """Return an isolated type's provider, served by a worker, or by one worker for each of several providers.
 
-        The code of an isolated provider is loaded in its worker only, so each worker is started to ask for the
-        provider's priority and for ``suitable``.
+        The code of an isolated provider is loaded in its worker only, so the worker of each provider is started, to get
+        the provider's priority and the answer of ``suitable``.
         """
         names = self._implementation_names(definition)
         first = self._start_worker(definition, names[0])
@@ -414,7 +423,10 @@ class ProviderPool:
             raise ProviderError(f"the provider '{instance}' cannot be configured: {reason(error)}") from error
 
     def _close(self, instance: str) -> None:
-        """Close the provider of an instance and forget it; the chosen implementation is kept for the state's record."""
+        """Close the provider of an instance, so that its next use makes another one.
+
+        The implementation that was chosen on this machine is kept, because records of the state may still need it.
+        """
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
@@ -440,9 +452,9 @@ class ProviderPool:
         self.run.log.write("warning", instance, text, split_instance(instance)[0])
 
     def _end_method(self, instance: str, method: str) -> Callable[[], None] | None:
-        """Return ``cancel`` or ``close`` of a provider, or None where it has none, or need not be closed.
+        """Return the method ``cancel`` or ``close`` of a provider, or None if it has none or needs no such call.
 
-        A provider that was never configured has answered pure functions only, so it holds nothing.
+        A provider that was never configured has answered pure functions only, so it holds nothing to close.
         """
         if instance not in self._configured and instance not in self._isolated:
             return None
@@ -552,10 +564,10 @@ class _PureCalls:
             self._mask.add([(resource, declared_secrets(self._definition, resource)) for resource in resources])
 
     def insync(self, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
-        """Yield the answers of ``insync`` for the attributes of each question, or its exception.
+        """Yield for each question the answers of ``insync`` to it, or its exception, which must not stop the others.
 
-        An exception must not stop the other questions. A question has the name of a resource, attributes of it, and
-        both states. A worker, for which there is no class here, gets all of them in one call.
+        A question is a resource's name, some of its attributes, and its real and desired values: the plan needs to know
+        for each attribute whether the two agree. A worker, without a class here, gets all questions in one call.
         """
         if self._class is None:
             yield from self._provider().insync_each(self.context, questions)
@@ -616,7 +628,8 @@ class _PureCalls:
     def _call(self, method: str, *arguments: Any) -> object:
         """Call a pure method of the provider, with secrets among its arguments masked.
 
-        Its exception is passed on, and its traceback is logged for the author; an exit becomes a ``ProviderError``.
+        Its exception is passed on, and its traceback is logged for the author; an exit becomes a ``ProviderError``. If
+        ``canonicalize`` fails for many resources, it is called again for each, and only those failures are logged.
         """
         if self._definition.sensitive:
             self._mask.add(arguments)
@@ -624,7 +637,6 @@ class _PureCalls:
         try:
             return process_guard.call_contained(call, *call_arguments(method, self.context, arguments, call))
         except Exception as error:
-            # After a failure, the resources of a call are canonicalized and logged one by one.
             if method != "canonicalize" or len(arguments[0]) == 1:
                 self.context.log_traceback(error)
             raise
