@@ -149,10 +149,11 @@ class Registry:
         self._providers[name] = by_preference({**registered, key: provider})
 
     def register_family(self, word: str, family: TypeFamily) -> None:
-        """Use ``family`` for the types that are in no file and whose names begin with ``word``.
+        """Use ``family``, such as a Terraform provider, for the types whose names begin with ``word``.
 
-        If an equal family is in use, that stays. If another one is, such as an older version, it is closed, and its
-        types are forgotten, because the new ones may differ.
+        A manifest registers its families each time it is compiled: an equal family stays in use, so its processes are
+        not started again. A different one, such as an older version, is closed, and its types are removed, because the
+        new ones may differ.
         """
         before = self._families.get(word)
         if before == family:
@@ -229,8 +230,8 @@ class Registry:
     def implementations(self, name: str, versions: str = "", *, load: bool = True) -> Sequence[str]:
         """Return the names of a type's providers in the order in which they are preferred. Raise ``DefinitionError``.
 
-        They are sorted by ``priority``, the module path, ``providers/TYPE.py`` before others, and name. ``load=False``:
-        for isolated providers, whose code must not run here, without their priorities.
+        They are sorted by ``priority``, the module path, ``providers/TYPE.py`` before others, and name. ``load=False``
+        is for isolated providers, whose code must not run in this process: their priorities are not known here.
         """
         if load or name in self._providers:
             return tuple(self._provider_classes(name, versions))
@@ -256,9 +257,10 @@ class Registry:
         return self._components[name]
 
     def attributes_of(self, name: str) -> AttributeSet | None:
-        """Return the attributes of a type, or the inputs of a component; None where there is none, or it is broken.
+        """Return the attributes of a type, or the inputs of a component; None for an unknown name or a broken file.
 
-        They determine the secret values in a quoted source line. Distributions are not searched, as that takes long.
+        An error message that quotes a line of a manifest hides the values of sensitive attributes by these. Installed
+        distributions are not searched, as that takes long.
         """
         with suppress(DefinitionError):
             if name in self._types or self._module_path.find("types", name, installed=False):
@@ -278,7 +280,10 @@ class Registry:
         return [*self._policies, *(self._files.policy(path) for path in paths if path is not None)]
 
     def origin(self, name: str) -> Origin:
-        """Return the origin of a type or component that was loaded under a name, for lists and messages."""
+        """Return the origin of the type or component with a name, such as its distribution, for lists and messages.
+
+        The origin of one that a program has registered is empty, also if the module path has a file of that name.
+        """
         kind = "components" if self.component(name) is not None else "types"
         path = self._module_path.find(kind, name) if (kind, name) in self._from_file else None
         return Origin() if path is None else self._module_path.origin(path)
@@ -310,7 +315,10 @@ class Registry:
         return types
 
     def module_path_of(self, name: str, versions: str = "") -> list[str]:
-        """Return a worker's module path for a type and provider. Raise ``DefinitionError`` if they are in no files."""
+        """Return the module path for the worker of a type, in which the worker finds the type and its provider.
+
+        Raise ``DefinitionError`` if a program has registered either: another process cannot load it.
+        """
         if directory := self._directory(name, versions):
             return [directory]
         self.type(name)  # loads it, so that ``_from_file`` is true of it
@@ -326,7 +334,7 @@ class Registry:
 
         ``implementation``: one of several providers; "": the one with the name of its type.
         """
-        # Without a file, it is a class that a program has registered, as if from a ``.py``.
+        # A class that a program has registered has no file: ".py" treats it as Python.
         path = self._module_path.providers(name, self._directory(name, versions)).get(implementation or name, ".py")
         return "" if path.endswith(".py") else self._files.provider(path, self.type(name, versions)).executable
 
@@ -345,9 +353,10 @@ class Registry:
         return self.trust.read(path)
 
     def _component_file(self, name: str) -> str | None:
-        """Return a component's file, or None. Raise ``DefinitionError`` if a type has the name: it could mean both.
+        """Return a component's file, or None. Raise ``DefinitionError`` if a type has the same name.
 
-        Installed distributions, whose search takes long, are searched only if the name is neither here.
+        A resource of that name could be either of them. Installed distributions take long to search, so they are
+        searched only if the module path has neither a component nor a type with the name.
         """
         if not TYPE_NAME.match(name):
             return None
@@ -387,7 +396,10 @@ class Registry:
         return by_preference(classes)
 
     def _classes_in(self, directory: str, definition: TypeDefinition) -> Mapping[str, builtins.type[object]]:
-        """Return the providers in the ``directory`` of another type version. Raise ``DefinitionError`` for none."""
+        """Return the provider classes in the ``directory`` of a type version that is not the first one.
+
+        Providers of other directories belong to other versions. Raise ``DefinitionError`` if there is none.
+        """
         if not (files := self._module_path.providers(definition.name, directory)):
             path = f"{directory}/providers/{definition.name}.py"
             msg = f"type '{definition.name}' {definition.version} has no provider beside it; expected {path}"
@@ -418,7 +430,10 @@ class Registry:
         return path
 
     def _provider_files(self, name: str) -> Mapping[str, str]:
-        """Return the files of a type's providers by name. Raise ``DefinitionError`` where there is none."""
+        """Return the files of a type's providers by name. Raise ``DefinitionError`` for none and for a bad name.
+
+        Manifests write the name under ``implementation``, so it follows the rules for names of types.
+        """
         if not (files := self._module_path.providers(name)):
             raise DefinitionError(f"type '{name}' has no provider; expected providers/{name}.py on the module path")
         for stem, path in files.items():
@@ -432,7 +447,11 @@ class Registry:
         return self._version(name, versions).directory if versions else None
 
     def _version(self, name: str, versions: str) -> _TypeVersion:
-        """Return the newest version of a type in the range ``versions``, computed once. Raise ``DefinitionError``."""
+        """Return the newest version of a type in the range ``versions``, computed once. Raise ``DefinitionError``.
+
+        Every directory of the module path may have a version of the type. The first is loaded as ``type`` does, the
+        others under module names of their own.
+        """
         if (name, versions) not in self._versions:
             paths = self._module_path.find_all("types", name) if TYPE_NAME.match(name) else []
             if not paths and name not in self._types:
@@ -450,7 +469,7 @@ class Registry:
         return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))
 
     def _hint_at_type(self, name: str) -> str:
-        """Return the probable mistake of a user who names an unknown type, or ""."""
+        """Return a hint at the probable mistake behind an unknown type, or ""; the surest mistakes are tried first."""
         file, right = self._module_path.unread(name)
         if file:
             remedy = "rename it to" if file.endswith(".py") else "it must be a Python file,"

@@ -47,7 +47,7 @@ class FormerNames:
     def of_components(self) -> dict[str, str]:
         """Return former → present name of renamed components, to rename references to their resources.
 
-        A former name that another component has now is left out.
+        A former name that another component has now is excluded: references with it mean that component.
         """
         if not self._any:
             return {}
@@ -56,7 +56,7 @@ class FormerNames:
 
     def by_moves(self, name: Reference) -> Iterator[Reference]:
         """Yield the names that a resource had before ``name`` by the manifest's ``moved:``, the latest one first."""
-        passed = {name}
+        passed = {name}  # circles are errors of the manifest, but must not run for ever
         while (source := self._moved.get(name)) is not None and source not in passed:
             passed.add(source)
             yield source
@@ -93,10 +93,10 @@ class FormerNames:
 
 
 def carry_out_moves(catalog: Catalog, state: StackState) -> tuple[StackState, Commit]:
-    """Return the state with the records renamed whose new name, by ``moved:``, is left out of this run; and the commit.
+    """Return the state with records renamed by ``moved:`` if a false ``when`` excludes their new name, and the commit.
 
-    The new declaration is left out by a false condition (``when``), so no entry can take the record over. The resource
-    is undeclared under its new name, by which a later run finds it (contract §10.6).
+    Such a name has no entry in this run that could take the record over. Without the new name in the record a later run
+    could not match the resource, once the entry of ``moved:`` is removed (contract §10.6).
     """
     former, whole = FormerNames(catalog), dict[str, str]()
     for move in catalog.manifest.moved:
@@ -119,8 +119,8 @@ def claim_renamed(
 ) -> dict[int, Record]:
     """Return entry's index → the record that it takes over by a former name; ``renamed``: entries with these names.
 
-    ``free``: the records that no entry has by its present name. Raise ``ManifestError`` for an ambiguous former name:
-    it belongs to one record and one entry.
+    ``free``: the records that no entry has by its present name. A record of another type counts if the entry's type
+    takes that type over. Raise ``ManifestError`` if two entries claim one record, or one entry claims two.
     """
     by_reference = {record.reference: record for record in free}
     claims: dict[int, Record] = {}
@@ -177,7 +177,10 @@ class Renames(NamedTuple):
         return self.components.get(record.parent, self(record.parent)) if record.parent else ""
 
     def dependencies(self, record: Record) -> Record:
-        """Return a record with the present names in its references to other resources; its own name stays."""
+        """Return a record with the present names in its references to other resources.
+
+        Its own name stays: a renamed resource is recorded under its new name by the step of its entry.
+        """
         lifecycle = record.lifecycle
         if lifecycle.deleted_with:
             lifecycle = lifecycle._replace(deleted_with=self(lifecycle.deleted_with))
@@ -193,10 +196,10 @@ NO_RENAMES: Final = Renames()
 
 
 def former_name(catalog: Catalog, entry: Entry, record: Record) -> str:
-    """Return the name under which an entry's resource was recorded, if it had another one, for the plan; else "".
+    """Return the former name of an entry's resource by its record, or "" if the name is the same.
 
-    A record that ``match`` has converted from another type has the new type already, and no declared values: its former
-    name is in ``moved:``.
+    The plan shows it, and references in other records are renamed by it. A record that ``match`` has converted from
+    another type has the new type already (and no declared values): ``moved:`` then yields the former name.
     """
     for move in catalog.manifest.moved if not record.should else ():
         if move.target == entry.reference and entry.definition.takes_over(move.source.type):
@@ -206,9 +209,9 @@ def former_name(catalog: Catalog, entry: Entry, record: Record) -> str:
 
 
 def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
-    """Return the renames between ``records``, by the index of their entry, and the catalog.
+    """Return the renames of the resources in ``records``, by the index of their entry, to their names in the catalog.
 
-    The references in records have the former names, which are replaced by these renames.
+    Records of other resources refer to them by the former names, which these renames replace.
     """
     whole = {}
     for index, record in records.items():
@@ -221,11 +224,11 @@ def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
 def with_unique_titles(
     records: Iterable[Record], reserved: Collection[Reference], renames: Renames = NO_RENAMES
 ) -> list[Record]:
-    """Return records with references that are unique and not ``reserved``: the name replaces a title in conflict.
+    """Return records whose references are unique and not ``reserved``: a title in conflict is replaced by the name.
 
-    Another resource may have got the title, or a replaced one may still exist. References among the records follow, but
-    never to a replaced one. ``renames`` are made in the same step: the present name of one resource may be the former
-    one of another.
+    A conflict arises if another resource has taken the title, or a replaced resource still exists beside its successor.
+    References among the records are changed accordingly; a reference to a replaced resource means its successor, and
+    stays. ``renames`` are applied together with this, since one resource's present name may be another's former one.
     """
     references = set(reserved)
     renamed: dict[str, str] = {}

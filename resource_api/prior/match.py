@@ -63,9 +63,10 @@ class Prior(NamedTuple):
 
 
 def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return undeclared orphan → the entries that, by their records, exist and need it; all are indexes.
+    """Return index of an undeclared orphan → indices of the existing resources that need it by their records.
 
-    A resource needs its requirements and its host (``deleted_with``): a deletion must not leave it behind.
+    A plan that deletes the orphan must delete these too, or is refused. A resource needs its requirements and the
+    resource in ``deleted_with``.
     """
     orphans = {index: prior.state.records[catalog.entries[index].key] for index in prior.orphans}
     undeclared = (index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED)
@@ -81,9 +82,9 @@ def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
 
 
 def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
-    """Return entry → the old resources that it has replaced and that are still to be deleted, all by their indexes.
+    """Return index of an entry → indices of the old resources that it has replaced and that are still to be deleted.
 
-    In a run with targets the name of the entry selects them too.
+    ``--target`` and ``--exclude`` use it: the name of the entry selects its old resources together with it.
     """
     replaced = [index for index, kind in prior.orphans.items() if kind is OrphanKind.SUPERSEDED]
     if not replaced:
@@ -103,9 +104,9 @@ def match(
 ) -> tuple[Catalog, Prior]:
     """Return the catalog with orphans, recorded resources to delete or forget, as entries; and the records by entry.
 
-    Only names are compared: nothing has been read yet. ``prune``: all undeclared resources become orphans;
-    ``functions`` returns those of a provider instance. Raises ``ManifestError`` for ambiguous former names
-    (``aliases``, ``moved``), and for one that is listed under ``removed`` although its resource is declared.
+    Only names are compared, as nothing has been read yet; ``rematch`` corrects the result later. ``prune``: all
+    undeclared resources become orphans; ``functions`` returns those of a provider instance. Raise ``ManifestError``
+    for ambiguous former names (``aliases``, ``moved``), and for a declared resource under ``removed``.
     """
     state, recovery = instances.state, Commit()
     if catalog.left_out.all and catalog.manifest.moved:
@@ -165,7 +166,8 @@ def _unclaimed(
 def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
     """Return the catalog with recorded names for resources whose provider cannot be created yet.
 
-    Each gets the name of the record with the same declared namevars: only a provider makes a name canonical.
+    Without its provider a name cannot be made canonical, and its record would not be found: the entry gets the name
+    of the record with the same declared namevars instead.
     """
     without_provider = [entry for entry in catalog.entries if entry.instance in catalog.missing]
     namevars = {entry.instance: entry.definition.namevars for entry in without_provider}
@@ -184,9 +186,9 @@ def rematch(
 ) -> tuple[Catalog, Prior, set[int] | None]:
     """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection.
 
-    By the names alone a declared resource may be a recorded one that was renamed, or may be going to replace one. If
-    both resources exist, neither is true: the recorded one is left alone, or deleted. ``selected``: indexes of entries;
-    None: all. ``prune``: undeclared resources become orphans.
+    By names alone a declared resource seems to be a recorded one under a new name, or to replace one. If reading shows
+    that both exist, the recorded one was neither renamed nor is it yet to be replaced: it stays, or is deleted.
+    ``selected``: indices of entries; None: all. ``prune``: undeclared resources become orphans.
     """
     prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
     predecessors = dict(prior.predecessors)
@@ -208,11 +210,11 @@ def rematch(
 def _reject_former_names(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Prior, list[tuple[Record, OrphanKind]]]:
-    """Undo matches by a former name where that resource still exists beside the new one; return match and new orphans.
+    """Undo a match by a former name if the resource of that name still exists; return the match and new orphans.
 
-    The former resource was not renamed in the system: if the new one took its record over, nothing would manage it any
-    more. If it cannot be read, it may exist, so its entry gets an error. ``prune``: it becomes an orphan, unless the
-    new one replaces it.
+    The resource was then not renamed in the system: if the new one took its record over, nothing would manage the old
+    one any more. If the old one cannot be read, it may exist, so the entry gets an error. ``prune``: it becomes an
+    orphan, unless the new one replaces it.
     """
     moved_keys, errors = dict(prior.moved_keys), dict(prior.errors)
     records, predecessors, undeclared = dict(prior.records), dict(prior.predecessors), list(prior.undeclared)
@@ -250,7 +252,10 @@ def _may_be_another(record: Record, entry: Entry) -> bool:
 
 
 def _with_moved_refreshes(prior: Prior, catalog: Catalog) -> Prior:
-    """Return the match with owed refreshes moved to the present names of resources: an earlier run owed them."""
+    """Return the match with the refreshes that an earlier run owed moved to the present names of their resources.
+
+    They are stored by the resource's key, which a rename changes: otherwise the refresh would never be made.
+    """
     keys = {former: catalog.entries[index].key for former, index in prior.moved_keys.items()}
     owed = prior.state.owed
     moved = {keys[former]: sources for former, sources in owed.items() if former in keys}
@@ -271,7 +276,10 @@ def _may_replace(entry: Entry) -> bool:
 def _upgrade_records(
     catalog: Catalog, records: dict[int, Record], functions: Callable[[str], ProviderFunctions]
 ) -> dict[int, str]:
-    """Upgrade, in ``records``, values of other versions of their types; return entry's index → error."""
+    """Upgrade, in ``records``, values of other versions of their types; return entry's index → error.
+
+    The plan compares them with values of the present version. A resource whose record cannot be upgraded fails alone.
+    """
     entries = catalog.entries
     errors = {}
     for index, record in list(records.items()):
@@ -286,8 +294,8 @@ def _upgrade_records(
 def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], dict[RecordKey, int]]:
     """Return entry's index → its record, by present or former name; and, for former names, recorded key → the index.
 
-    A record is free for a former name unless a declared resource has it by its present name, it is listed under
-    ``removed``, or it was replaced.
+    A former name can claim a record unless a declared resource has its name now, or its resource is going to be deleted
+    anyway: it was replaced, or is listed under ``removed``.
     """
     former = former_names.FormerNames(catalog)
     claims: dict[int, Record] = {}
@@ -313,7 +321,8 @@ def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Rec
 def _as_type(record: Record, entry: Entry) -> Record:
     """Return a record as one of the entry's type, to which its resource has moved.
 
-    Its only value is that the resource exists: those of the former type are dropped. The private data stay.
+    The values of the former type are dropped, as they may mean something else: only the resource's existence remains.
+    The private data stay, because the new type's provider may need them to find the resource.
     """
     if record.type == entry.type:
         return record
@@ -335,8 +344,9 @@ def _predecessors(
 ) -> dict[int, Record]:
     """Return entry's index → the unclaimed record of the resource that it replaces.
 
-    It has the same title and other namevars, or is the same resource of a ``replaced`` provider instance. An entry in
-    ``records`` (by index) has a record of its own, and replaces none.
+    The same title with other namevars means another resource in place of the old one. So does the same name in a
+    ``replaced`` provider instance, whose resources the present configuration cannot reach. An entry in ``records`` has
+    a record of its own, and replaces none.
     """
     by_reference = {record.reference: record for record in unclaimed.values() if not record.is_replaced}
     of_older = {
@@ -357,10 +367,10 @@ def _predecessors(
 
 
 def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str) -> dict[Name, str]:
-    """Return name → the implementation that a resource of a provider instance states, or else is recorded with.
+    """Return name → the implementation (``apt`` or ``pip`` of ``package``) that must manage a resource of an instance.
 
-    A type such as ``package`` has several (``apt``, ``pip``): its resources are assigned to providers by this. Records
-    count only with ``prior``: for resources to be replaced or declared absent.
+    The manifest states it. With ``prior`` the record counts for a resource that is deleted or replaced, if its
+    declaration states none: only the provider that made it can delete it.
     """
     implementations: dict[Name, str] = {}
     for record in prior.predecessors.values() if prior else ():
@@ -380,9 +390,10 @@ def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str)
 def _sort_unclaimed(
     catalog: Catalog, renames: Renames, unclaimed: Mapping[RecordKey, Record], *, prune: bool
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
-    """Return the unclaimed records that this run deletes or forgets, with the kind of orphan; and those left alone.
+    """Return the unclaimed records that become orphans, with their kind, and the records that stay as they are.
 
-    The latter get the present names of ``renames``. ``prune``: all undeclared records are orphans.
+    This run deletes an orphan's resource or removes its record; ``prune`` makes all undeclared records orphans. The
+    other records only get the present names of ``renames``.
     """
     if not unclaimed:
         return [], []
@@ -401,7 +412,11 @@ def _sort_unclaimed(
 
 
 def _orphan_kind(record: Record, *, prune: bool) -> OrphanKind | None:
-    """Return the kind of orphan of an unclaimed record that is not listed under ``removed``, or None if it stays."""
+    """Return the kind of orphan of an unclaimed record that is not listed under ``removed``, or None if it stays.
+
+    Only a merely undeclared resource needs ``prune``. A replaced one is deleted in any run, which completes its
+    replacement, and a ``pending`` record of an interrupted replacement has no resource any more.
+    """
     if record.is_replaced:
         return OrphanKind.SUPERSEDED
     if record.status == "pending":
@@ -421,7 +436,10 @@ def is_removed(record: Record, removed: set[str]) -> bool:
 
 
 def _check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
-    """Raise ``ManifestError`` for a name under ``removed`` whose resource is declared under another title."""
+    """Raise ``ManifestError`` for a name under ``removed`` whose resource is declared under another title.
+
+    The compiler cannot report this contradiction, because only the records show that both are one resource.
+    """
     removed = {str(declaration.reference): declaration for declaration in catalog.manifest.removed}
     problems = []
     for index, record in records.items() if removed else ():
@@ -468,7 +486,10 @@ def add_orphans(
 
 
 def _orphan_entry(record: Record, functions: Callable[[str], ProviderFunctions]) -> Entry:
-    """Return an entry that declares the recorded resource absent, for the planner to decide like any other."""
+    """Return an entry that declares the recorded resource absent, so that the planner treats it like any other.
+
+    The lifecycle options that restrict a deletion, such as ``protect``, are those that were declared last.
+    """
     definition = _recorded_definition(record, functions)
     entry = Entry(Declaration(record.type, record.title, {}, {}, parent=record.parent), definition)
     entry.name = record.name

@@ -65,14 +65,20 @@ def provider_records(state: StackState) -> list[Record]:
 
 
 def unused_instances(records: Iterable[Record]) -> list[RecordKey]:
-    """Return the keys of the recorded instances that no recorded resource uses any more, to be dropped."""
+    """Return the keys of the recorded instances that no recorded resource uses, for a run to drop at its end.
+
+    An instance is recorded only to reach its resources when the manifest no longer declares it.
+    """
     stored = list(records)
     instances = {record.instance for record in stored if record.type != PROVIDER_TYPE}
     return [record.key for record in stored if record.type == PROVIDER_TYPE and record.name not in instances]
 
 
 def provider_record(instance: ProviderInstance, config: Mapping[str, object], salt: bytes) -> Record:
-    """Return the record of a provider instance with its configuration; of ephemeral values it has only the names."""
+    """Return the record of a provider instance with its configuration, by which a later run can delete its resources.
+
+    Ephemeral values must not be recorded: only their names are, so that a later run takes the values from its inputs.
+    """
     inputs: dict[str, object] = {"version": instance.version}
     if instance.implementation:
         inputs["implementation"] = instance.implementation
@@ -89,8 +95,8 @@ def match_instances(
 ) -> ProviderInstances:
     """Match the declared with the recorded instances; ``functions`` returns the pure functions of an instance.
 
-    Only instances with resources are matched: a changed configuration may put these out of reach. Pending
-    configurations refer to resources and are checked in the run.
+    With a changed configuration the recorded resources may be out of reach, so only instances with resources are
+    matched. A pending configuration, which refers to resources, is checked in the run (``deferred_configuration``).
     """
     recorded = {record.name: record for record in provider_records(state)}
     if not (recorded or catalog.instances):
@@ -119,7 +125,8 @@ class _Matcher:
         self, state: StackState, recorded: Mapping[str, Record], functions: Callable[[str], ProviderFunctions]
     ) -> None:
         """Begin with the ``recorded`` instances by name; ``functions`` returns the pure functions of an instance."""
-        #: Parts of the result by the instance's name: its record, its configuration, why it cannot be used.
+        #: Parts of the result, by the name of the instance: its record, its usable configuration, or the reason that it
+        #: cannot be used.
         self.recorded = dict(recorded)
         self.configs: dict[str, Values] = {}
         self.refused: dict[str, str] = {}
@@ -135,7 +142,11 @@ class _Matcher:
         self._drop: dict[RecordKey, None] = {}  # as an ordered set
 
     def match_declared(self, instance: ProviderInstance) -> None:
-        """Use the declared configuration; keep the recorded one, for deletions, if its resources are out of reach."""
+        """Use the declared configuration, and record it if it is new or changed.
+
+        If the recorded resources are out of reach with it, the recorded configuration is kept as an older instance, by
+        which they are deleted. An instance whose ``diff_config`` fails cannot be used.
+        """
         name, before = instance.name, self.recorded.get(instance.name)
         after = provider_record(instance, instance.config, self._state.salt)
         if before is not None and before.should != after.should:
@@ -177,7 +188,7 @@ class _Matcher:
         """Use the recorded configuration of an instance that is not declared, so that its resources can be deleted.
 
         Secrets recorded as digests are taken from the declared configuration or ``check_config``; without them it
-        cannot be used. The resources of an older instance are replaced.
+        cannot be used. The resources of an older instance, as ``lab~1`` of a declared ``lab``, are replaced.
         """
         name = current_name(record.name)
         if name != record.name and name in self.configs:
@@ -210,10 +221,10 @@ class _Matcher:
         return complete
 
     def result(self) -> ProviderInstances:
-        """Return the instances that were matched, with the state of the resources alone, and the commit of the changes.
+        """Return the matched instances, the state without them, and the commit of the changes, for ``match.match``.
 
-        The state loses the records of instances: those that are left in it are matched with the declared resources, and
-        an instance among them would be taken for an undeclared resource.
+        ``match`` compares the records in that state with the declared resources: the record of an instance among them
+        would look like an undeclared resource, which ``--prune`` deletes.
         """
         state = self._state._replace(records=self._resources)
         commit = Commit(list(self._put.values()), list(self._drop))
@@ -250,7 +261,10 @@ class _Matcher:
                 del self.recorded[name]
 
     def _reassign(self, source: str, target: str) -> None:
-        """Assign the recorded resources of one instance to another, which changes their keys."""
+        """Assign the recorded resources of one instance to another, by whose configuration they are reached.
+
+        A record's key contains its instance, so each is written under its new key, and dropped under the old one.
+        """
         resources = {}
         for record in self._resources.values():
             if record.instance == source:
@@ -322,10 +336,10 @@ def deferred_configuration(
     functions: ProviderFunctions,
     prior: ProviderInstances,
 ) -> Values:
-    """Return a configuration that refers to resources, evaluated and checked by the provider.
+    """Return a configuration that refers to resources, evaluated and checked when the instance is first needed.
 
-    ``resolve`` returns the value of a reference. Raises ``ConfigurationError`` if one is not known yet, and if the
-    provider refuses the values or could no longer reach its resources with them.
+    ``resolve`` returns the value of a reference. Raise ``ConfigurationError`` if one is not known yet, if the provider
+    refuses the values, or if its recorded resources are out of reach with them: it is too late for an older instance.
     """
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, object] = {}

@@ -42,8 +42,9 @@ def rename(
 ) -> tuple[StackState, Commit]:
     """Return the state with records renamed whose type has other namevars now, and the commit of these changes.
 
-    Only ``unclaimed`` ones are renamed, by the recorded values of the namevars or defaults. A record without one of
-    these, or without its type, keeps its name, and so does one whose present name is taken.
+    Otherwise no declared resource would match the old name, and the resource would be created again. Only ``unclaimed``
+    records are renamed, by the recorded values of the namevars or defaults. A record without one of these, or without
+    its type, keeps its name, and so does one whose present name another record has.
     """
     present: dict[RecordKey, Record] = {}
     taken = set(state.records)
@@ -66,8 +67,9 @@ def rename_intents(
 ) -> tuple[StackState, Mapping[RecordKey, RecordKey]]:
     """Return the state with intents renamed whose type has other namevars now, and their present → former keys.
 
-    An intent has no values of namevars: it gets the name of the record or ``declared`` resource with its reference, or
-    else the one in its title. ``declared``: (provider instance, reference) → name.
+    Only under the present name an intent is found for its resource. It has no values of namevars, so the record with
+    the same reference has the name, or else the ``declared`` resource with it, or else the title. ``declared``:
+    (provider instance, reference) → name.
     """
     recorded = {
         (record.instance, record.reference): record for record in state.records.values() if not record.is_replaced
@@ -114,7 +116,7 @@ def _renamed(record: Record, functions: Callable[[str], ProviderFunctions]) -> R
 
 
 def _definition(instance: str, functions: Callable[[str], ProviderFunctions]) -> TypeDefinition | None:
-    """Return the type of a provider instance; None if there is none."""
+    """Return the type of a provider instance, or None if it cannot be loaded: then its records keep their names."""
     try:
         return functions(instance).definition
     except DefinitionError:
@@ -157,9 +159,10 @@ def _is_wrong(definition: TypeDefinition, name: str, value: object) -> bool:
 def recover(
     catalog: Catalog, state: StackState, functions: Callable[[str], ProviderFunctions]
 ) -> tuple[StackState, Commit]:
-    """Return the state as an interrupted run may have left it, and the commit of this, which is written first of all.
+    """Return the state with the possible effects of an interrupted run, by its intents, and the commit of them.
 
-    The intents of that run stay in the state, with present names, because the user is informed about them.
+    The commit is written before this run changes anything. The intents stay in the state, with present names, because
+    the user is informed about them.
     """
     declared = {(entry.instance, entry.reference): entry.name for entry in catalog.entries}
     state, former = rename_intents(state, declared, functions)
@@ -187,9 +190,9 @@ def _joined(
 def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, RecordKey]) -> Commit:
     """Return the commit of possible effects of an interrupted run that reading the resources cannot show.
 
-    A resource that the run was creating is recorded as ours and unconfirmed, with its intended protection, if this run
-    does not read it under this key (``former``: present → former key), or if it is protected. A resource that the run
-    was changing may be changed, so refreshes are owed to its subscribers, unless it is noop.
+    A resource that the run was creating may exist. It is recorded as ours and unconfirmed if this run does not read it
+    under this key (``former``: present → former key), or if it is protected, so that no run loses its protection. A
+    resource that the run was changing may be changed, so refreshes are owed to its subscribers, unless it is noop.
     """
     # Handlers of failures (``on_failure``) are not read either: a creation that was begun is ours, unconfirmed.
     declared = {entry.key for entry in catalog.entries if not entry.meta.on_failure}
@@ -223,7 +226,8 @@ def _created_record(intent: Intent) -> Record:
 def _interrupted_refreshes(catalog: Catalog, state: StackState) -> dict[RecordKey, Sequence[str]]:
     """Return the refreshes that this run owes for changes that an interrupted run had begun.
 
-    The result is the key of a subscriber → the references of its sources with such a change.
+    Such a change may be complete: reading then shows no difference that would refresh the subscribers. The result is
+    the key of a subscriber → the references of its sources with such a change.
     """
     begun = [entry for entry in catalog.entries if entry.key in state.intents and not entry.meta.noop]
     interrupted = {entry.index: str(entry.reference) for entry in begun}

@@ -19,10 +19,11 @@ _KILL: Final = 5.0
 
 
 def fork(lifeline: int) -> None:
-    """Fork: return in the child, which becomes the worker; this process becomes its guardian and ends as it does.
+    """Fork, and return only in the child, which becomes the worker; this process becomes the worker's guardian.
 
-    ``lifeline``: a descriptor that is readable once the runtime has closed its end, in a regular close or by its own
-    end. The programs that the worker left running are then not killed.
+    So the runtime's child is the guardian, which gets the worker's orphans and ends with the worker's exit code.
+    ``lifeline`` is a descriptor that is readable once the runtime has closed its end, in a regular close or by its own
+    end: the programs that the worker left running are then not killed.
     """
     if child := os.fork():
         try:
@@ -35,10 +36,10 @@ def fork(lifeline: int) -> None:
 
 
 def guard(lifeline: int, child: int) -> NoReturn:
-    """Wait for the end of ``child``, the worker, in this process, and end with the same code or signal.
+    """Wait for the end of ``child``, the worker, and end this process with the same code or signal.
 
-    After a crash of the worker its orphans, which the kernel has given to this process, are killed, but not after the
-    runtime's end, when ``lifeline`` is readable.
+    The kernel has given the worker's orphans to this process. After a crash of the worker they are killed, because
+    nothing controls them any more. Once the runtime has closed ``lifeline`` they may go on, as after a regular end.
     """
     # The pipes of the worker, of which only the worker may hold ends: their closing shows that it has ended.
     os.closerange(0, lifeline)
@@ -63,7 +64,10 @@ def guard(lifeline: int, child: int) -> NoReturn:
 
 
 def _end_children() -> None:
-    """Kill all children until there are none: those of a killed one become children of this process."""
+    """Kill all children of this process until there are none, for a limited time.
+
+    One pass is not enough: the children of a killed process become children of this one.
+    """
     until = time.monotonic() + _KILL
     while time.monotonic() < until:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:

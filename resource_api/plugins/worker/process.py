@@ -129,9 +129,10 @@ class _Reader:
             self._chunks = iter(partial(self._file.read, _CONTENT_CHUNK), b"")
 
     def next(self, request: str) -> object:
-        """Return the next chunk of the asset or member for the request ``read``, the next member for ``member``.
+        """Return the next chunk of bytes for the request ``read``, or the archive's next member for ``member``.
 
-        A member is returned without its bytes, which are read afterwards. None at the end.
+        A member is returned without its bytes, which the next ``read`` requests get, so that no whole file is held in
+        memory. The result is None after the last chunk and the last member.
         """
         if request == "member":
             member = next(self._members, None)
@@ -185,16 +186,18 @@ class WorkerProcess(Process):
     def _watch_streams(self, answers: int, streams: Mapping[int, int]) -> None:
         """Begin to read frames from the descriptor ``answers``, and lines for the log from ``streams``.
 
-        ``streams``: descriptor → standard output or error. The end of the process (``_watch``) is awaited too.
+        ``streams``: descriptor → standard output or error. The end of the process, seen by ``_watch``, ends a wait too:
+        its children may hold the pipes open.
         """
         self._answers, self._streams = answers, streams
         for fd in {answers, *streams, self._watch}:
             self._poller.register(fd, select.POLLIN)
 
     def begin_call(self) -> int:
-        """Count a call that begins and return its number, which the worker's last frame must repeat.
+        """Count a call that begins, and return its number, which the last frame of the call must repeat.
 
-        Late frames of earlier calls are recognized by this number. The worker may read only contents sent from now on.
+        By the number a late frame of an earlier call is recognized. A new ``AssetSender`` ends the worker's access to
+        the contents of earlier calls.
         """
         self._calls += 1
         self.assets = AssetSender()
@@ -220,7 +223,10 @@ class WorkerProcess(Process):
                     self._read_until_writable()
 
     def _read_until_writable(self) -> None:
-        """Read the worker's output once, or return as soon as more of a frame can be written."""
+        """Read the worker's output once, or return as soon as more of a frame can be written.
+
+        The worker may be blocked by its own full pipe: it reads the frame only after its output has been read.
+        """
         self._poller.register(self._requests, select.POLLOUT)
         try:
             self._read(_TICK)
@@ -228,17 +234,16 @@ class WorkerProcess(Process):
             self._poller.unregister(self._requests)
 
     def interrupt(self) -> None:
-        """Have ``cancel`` of the worker's provider called, beside the call that runs; any thread may do so.
+        """Do nothing; a Python worker, with a pipe for this, calls ``cancel`` of its provider beside the running call.
 
-        Only a Python worker has a pipe for this. A program learns of the interruption by the frame ``cancel`` within
-        its call, or ``close``: nothing is done here.
+        A program gets the frame ``cancel`` within its call, or ``close``, instead.
         """
 
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
         """Wait for the next frame; ``check`` is called several times a second, and ends the waiting by raising.
 
-        ``check`` watches the time limit and interrupts. Raise ``WorkerLost`` when the worker has ended, or has sent
-        bytes that are no frame.
+        ``check`` enforces the time limit and interrupts. Raise ``WorkerLost`` when the worker has ended, or has sent
+        bytes that are no frame. After its end only the bytes that its pipes may still hold are read.
         """
         chunks = _MAX_CHUNKS
         while True:
@@ -250,7 +255,7 @@ class WorkerProcess(Process):
             check()
             received = self._read(_TICK)  # adds to ``_frames``
             if self.has_ended():
-                # Children that it has forked may keep the pipes open and write on for ever.
+                # Children that the worker has forked may keep the pipes open and write for ever.
                 chunks -= 1
                 if chunks < 0 or not received:
                     raise self.end_as_lost()
@@ -288,7 +293,10 @@ class WorkerProcess(Process):
         return self._frames
 
     def kill(self) -> None:
-        """Kill the worker at once, with all its descendants, which may still run if the worker has ended by itself."""
+        """Kill the worker at once, with all its descendants.
+
+        If the worker has ended by itself, ``stop`` does nothing: its remaining programs are then killed here.
+        """
         if self._closed:
             return
         self.stop(0)
@@ -348,7 +356,7 @@ class WorkerProcess(Process):
             self._programs.pop(pid, None)
 
     def _close_after_end(self) -> None:
-        """Close the descriptors; ``_closed`` then prevents a use of their numbers, which may belong to other files."""
+        """Close the descriptors; ``_closed`` prevents later uses of their numbers, which other files may get."""
         self._closed = True
         super()._close_after_end()
         os.close(self._requests)
@@ -382,14 +390,14 @@ class ProgramWorker(WorkerProcess):
 
     def begin_close(self, *, interrupted: bool) -> None:
         """Ask the executable to end; the programs that it leaves running go on then, for any exit code."""
-        # First: it may end before this process runs again.
+        # Before the request, after which the executable may end at once: the guardian must see it closed.
         self._close_lifeline()
         super().begin_close(interrupted=interrupted)
 
     def _await_execution(self) -> None:
         """Wait until the executable has been started. Raise ``OSError`` where it cannot be executed.
 
-        The pipe of the forked child is closed when it executes the program, or brings the error.
+        The forked child closes the pipe ``_report`` by executing the program, or writes the error to it.
         """
         poller = select.poll()
         poller.register(self._report, select.POLLIN)
@@ -448,7 +456,10 @@ class PythonWorker(WorkerProcess):
         self._watch_streams(replies[0], {self._out: STDOUT, self._err: STDERR})
 
     def interrupt(self) -> None:
-        """Have ``cancel`` of the worker's provider called, beside the call that runs; any thread may do so."""
+        """Have ``cancel`` of the worker's provider called beside the running call. Any thread may call this.
+
+        A pipe of its own is used, because the worker reads no frames while a call runs.
+        """
         with self._interrupt_lock, suppress(BrokenPipeError):
             if not self._closed:
                 os.write(self._interrupts, b"!")

@@ -83,7 +83,10 @@ def problem_fields(problem: Problem) -> dict[str, object]:
 
 
 def problem(value: object) -> Problem:
-    """Return the problem in a worker's frame, a text or fields. Raise ``ProviderError`` for anything else."""
+    """Return the problem in a worker's frame, which is a text or an object of fields.
+
+    A provider in any language may have sent it: raise ``ProviderError`` for anything else.
+    """
     if isinstance(value, str):
         return Problem(None, value)
     if isinstance(value, dict) and value.keys() <= set(Problem._fields) and isinstance(value.get("message"), str):
@@ -92,7 +95,10 @@ def problem(value: object) -> Problem:
 
 
 def side_effect_fields(effect: SideEffect) -> dict[str, object]:
-    """Return the fields of a side effect, for a frame. Raise ``ProviderError`` for another value."""
+    """Return the fields of a side effect as JSON data, for a frame.
+
+    Raise ``ProviderError`` if a method ``side_effects`` has returned another value.
+    """
     if not isinstance(effect, SideEffect):
         raise ProviderError(f"side_effects must return pairs of a name and a SideEffect, not {effect!r:.80}")
     state = None if effect.checked().state is None else dict(effect.state or {})
@@ -100,7 +106,10 @@ def side_effect_fields(effect: SideEffect) -> dict[str, object]:
 
 
 def side_effect(fields: object) -> SideEffect:
-    """Return the side effect in a worker's frame, with tuples for lists in its names. Raise ``ProviderError``."""
+    """Return the side effect in a worker's frame. Raise ``ProviderError`` for wrong fields.
+
+    A name of several namevars is a list in JSON, and becomes a tuple again.
+    """
     if isinstance(fields, dict) and {"name", "action"} <= fields.keys() <= set(SideEffect._fields):
         aliases = tuple(map(hashable_name, fields.get("aliases") or ()))
         return SideEffect(**{**fields, "name": hashable_name(fields["name"]), "aliases": aliases}).checked()
@@ -153,9 +162,10 @@ def _json(value: object) -> str:
 
 
 def _framed(text: str) -> bytes:
-    """Return the bytes of a frame: a line, or more lines if it is longer than one line may be.
+    """Return the bytes of a frame: a line with a mark, or more lines if it is longer than one line may be.
 
-    Raise ``ProviderError`` for a frame that is too large.
+    All lines but the last have the mark of a part, so that the decoder joins them: the text ``ab`` in lines of one
+    character is ``RApi+ a`` and ``RApi b``. Raise ``ProviderError`` for a frame that is too large.
     """
     data = text.encode("ascii")
     if len(data) > MAX_FRAME:
@@ -194,7 +204,7 @@ class Decoder:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
-        # The fast way, if no frame is unfinished, no mark is in these bytes, and the line before them can begin none.
+        # No frame is unfinished, no mark is in these bytes, and the line before them begins none: all is plain output.
         if self._plain and not self._parts and _NAME not in data and not self._line.startswith(_NAME[:1]):
             self._pass_on_lines(data)
             return
@@ -241,7 +251,10 @@ class Decoder:
             _check_size(len(self._parts), self._limit)
 
     def _frame(self, text: bytes | bytearray) -> Frame:
-        """Return the frame of its whole text, JSON with a kind. Raise ``ValueError`` for another form."""
+        """Return the frame of its whole text, a JSON object with a ``kind``. Raise ``ValueError`` for another form.
+
+        Unless frames are ``plain``, tagged objects become values again, such as secrets and tuples.
+        """
         try:
             hooks: dict[str, Any] = {"parse_constant": _refuse} if self._plain else {"object_hook": self._decode}
             body = json.loads(text.decode("utf-8"), **hooks)
@@ -255,7 +268,10 @@ class Decoder:
         return Frame(kind, body)
 
     def _pass_on(self, line: bytes | bytearray) -> None:
-        """Pass on a line that is no frame, or the beginning of a long one. Raise ``ValueError`` where none may come."""
+        """Pass a line that is no frame, or the beginning of a long one, to ``on_other``, which mostly logs it.
+
+        Raise ``ValueError`` for a frame's line that is too long, and for any line if there is no ``on_other``.
+        """
         if line.startswith(_MARKS):
             raise ValueError(f"a line of more than {MAX_LINE >> 20} MiB")
         if self._on_other is None:
@@ -263,7 +279,10 @@ class Decoder:
         self._on_other(bytes(line))
 
     def _decode(self, members: dict[str, Any]) -> object:
-        """Return the value of a tagged JSON object, such as a secret or a tuple; other objects stay as they are."""
+        """Return the value of a tagged JSON object, such as a tuple; other objects stay as they are.
+
+        A secret is also passed to ``on_secret``, so that it is masked before anything shows it.
+        """
         tag = members.get(TAG)
         if tag is None:
             return members
@@ -294,9 +313,10 @@ class _Encoder:
         self._around: list[int] = []
 
     def encode(self, value: Any) -> object:
-        """Return a value as JSON has it; another class is tagged, so that the other side can build it again.
+        """Return a value as JSON data: a value that JSON does not have becomes an object with a tag and its parts.
 
-        A value within itself, and one nested too deep, becomes a tag that checks of values refuse.
+        By the tag the other side builds the value again. A value within itself or nested too deep is sent as the tag
+        ``endless``: the receiver's checks report it as they do without a worker.
         """
         kind = type(value)
         if kind in _PLAIN:
@@ -358,7 +378,10 @@ _ENCODERS: Final[Mapping[type, Callable[[_Encoder, Any], Any]]] = {
 
 
 def _class_and_text(value: object) -> tuple[str, str]:
-    """Return the name of a value's class and its ``repr``, shortened, for a value that is no data."""
+    """Return the name of the class and the shortened ``repr`` of a value that is no data, such as an open file.
+
+    The receiver's checks of a provider's answer show both in the error.
+    """
     name = type(value).__name__
     try:
         return name, repr(value)[:_MAX_REPR]
@@ -409,9 +432,10 @@ _ERRORS: Final[Mapping[str, type[BaseException]]] = {
 
 
 def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict[str, object]:
-    """Return the body of the frame for an error: its class, the nearest one that both sides have, text, fields.
+    """Return the body of the frame for an error, from which ``decode_error`` makes a similar one.
 
-    A text that is too long is masked before it is cut: the receiver's mask would not recognize a part of a secret.
+    It has the class, the nearest base class that both sides have, the text and the fields. A text that is too long is
+    masked before it is cut, because the receiver's mask would not recognize a part of a secret.
     """
     base = next(kind for kind in type(error).__mro__ if _ERRORS.get(kind.__name__) is kind)
     try:

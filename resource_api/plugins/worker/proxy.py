@@ -74,7 +74,7 @@ class WorkerProvider:
         self._workers.call(context, "set", offered)
 
     def validate_each(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
-        """Yield the problems of each resource, computed in one call."""
+        """Yield the problems of each resource, or the exception of its check; all resources are sent in one call."""
         for answer in self._answers(context, "validate", [[should] for should in resources]):
             try:
                 problems = answer if isinstance(answer, Exception) else list(map(protocol.problem, answer or ()))
@@ -110,13 +110,19 @@ class WorkerProvider:
     def preflight(
         self, context: Context, changes: Mapping[Name, Mapping[str, object]]
     ) -> Iterator[tuple[Name, Problem]]:
-        """Yield the needs of the changes that this machine lacks, as the provider in the worker reports them."""
+        """Yield a problem for each requirement of a change that this machine does not meet, from the worker's provider.
+
+        The changes are sent as a list, because a name of several namevars cannot be the key of a JSON object.
+        """
         listed = [{"name": name, "should": should} for name, should in changes.items()]
         for name, problem in self._workers.call(context, "preflight", listed) or ():
             yield hashable_name(name), protocol.problem(problem)
 
     def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield the side effects of the changes, as the provider in the worker reports them."""
+        """Yield the side effects of the changes, as the provider in the worker reports them.
+
+        The changes are sent as a list, as for ``preflight``.
+        """
         listed = [{"name": name, "is": is_, "should": should} for name, (is_, should) in changes.items()]
         for name, effect in self._workers.call(context, "side_effects", listed) or ():
             yield hashable_name(name), protocol.side_effect(effect)
@@ -134,7 +140,10 @@ class WorkerProvider:
         self._workers.config = dict(config)
 
     def check_config(self, context: Context, config: Resource, former: Resource | None = None) -> object:
-        """Return the configuration, completed by the provider if it has this method; ``former``: the recorded one."""
+        """Return the configuration as the provider completes it, unchanged if the provider does not have this method.
+
+        ``former`` is the recorded configuration, of which the provider may keep values.
+        """
         if "check_config" not in self._methods:
             return config
         return self._workers.call(context, "check_config", config, former)
@@ -146,7 +155,10 @@ class WorkerProvider:
         return self._workers.call(context, "diff_config", is_, dict(should))
 
     def __getattr__(self, name: str) -> object:
-        """Return a method whose arguments need no conversion, or a function of the type, which takes named inputs."""
+        """Return a method whose arguments are sent unchanged, such as ``get``, or a function of the type.
+
+        Methods whose arguments need another form in a frame are defined above. A function takes named inputs.
+        """
         if name in _PASSED_ON:
             return lambda context, *arguments: self._workers.call(context, name, *arguments)
         if name.startswith("_") or name not in self._workers.functions:
@@ -282,7 +294,10 @@ class WorkerPool:
                     self._run.log.write("warning", self._definition.instance, text, self._definition.name)
 
     def _take(self) -> WorkerProcess:
-        """Return an idle worker, or a new one. One that has ended while it was idle is replaced, with a warning."""
+        """Return an idle worker, or a new one. One that has ended while it was idle is replaced.
+
+        The replacement is reported as a warning, unless this run itself has stopped the worker.
+        """
         with self._lock:
             worker = self._idle.pop() if self._idle else None
         if worker is not None and worker.has_ended():
@@ -295,7 +310,11 @@ class WorkerPool:
         return worker or self._start()
 
     def _discard(self, worker: WorkerProcess, context: Context) -> None:
-        """Kill a worker in a call that may have changed something: the cached data of other workers become invalid."""
+        """Kill a worker whose call has failed or timed out.
+
+        The call may have changed something before, unless it was ``reading``: it is counted as a change, which makes
+        the cached data of the other workers' providers invalid.
+        """
         worker.kill()
         with self._lock:
             self._changes += not context.reading
@@ -434,7 +453,10 @@ class WorkerCall:
             worker.assets.close()
 
     def _await_last_frame(self, worker: WorkerProcess, number: int) -> Frame:
-        """Return the last frame of the call ``number``, after handling those before it. Raise ``ValueError``."""
+        """Return the last frame of the call ``number``, after handling the frames before it.
+
+        Raise ``ValueError`` for the last frame of another call, which the worker answers too late.
+        """
         while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
             self._handle(worker, frame)
         if frame.body.get("id") != number:
@@ -471,7 +493,11 @@ class WorkerCall:
         }
 
     def _handle(self, worker: WorkerProcess, frame: Frame) -> None:
-        """Answer a request that the worker sends during the call, or apply its report, such as a status."""
+        """Answer a request that the worker sends during the call, or apply its report, such as a status.
+
+        Private data, assets and failures of prerequisites are requested: only the runtime has them. ``begun`` lists
+        the changes that a cancelled call has begun, in place of all that were offered.
+        """
         if frame.kind == "blocked":
             self._send(worker, "answer", value=self._changes.blocked(hashable_name(frame.body["name"])))
         elif frame.kind == "begun":
@@ -488,7 +514,10 @@ class WorkerCall:
             apply_report(self._run, self._context, frame)
 
     def _store_private(self, worker: WorkerProcess, name: Name, data: object) -> None:
-        """Store private data of a resource that the worker has sent, and answer success or the error."""
+        """Store private data of a resource that the worker has sent, and answer success or the error.
+
+        The provider waits for the answer: it raises the error where it has stored the data.
+        """
         try:
             self._context.store_private(name, data)
         except (ProviderError, ResourceError) as error:
@@ -579,8 +608,8 @@ def _log(
 ) -> None:
     """Log a line about a ``subject``: a text, or the ``name`` of a resource; without both it is about the type.
 
-    ``fields``: those of the event by name; ``change``: the fields of a ``Difference``. Raise ``ValueError`` for another
-    level than one of ``LEVELS``.
+    ``fields``: those of the event by name; ``change``: the fields of a ``Difference``. Raise ``ValueError`` for a level
+    that is not in ``LEVELS``.
     """
     if level not in LEVELS:
         raise ValueError(f"'{level}' is no level of the log")

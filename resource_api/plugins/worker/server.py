@@ -167,7 +167,8 @@ class WorkerRun(RunContext):
     def cancelled(self) -> bool:
         """Whether the runtime cancelled the current call.
 
-        The frames that have arrived are read to see it: during a call no others arrive, but answers to requests.
+        The frames that have arrived are read here, as nothing else reads them during a call. Only ``cancel`` can be
+        among them, because an answer arrives only while ``request`` holds the lock.
         """
         if self.interrupted:
             return True
@@ -229,7 +230,10 @@ class WorkerRun(RunContext):
         return io.BufferedReader(_RequestedBytes(partial(self.request, "read", reader=reader)))
 
     def _members(self, sha256: str, limits: Limits) -> Iterator[Member]:
-        """Yield the members of an archive; the bytes of one are read before the next member, or not at all."""
+        """Yield the members of an archive, which the runtime sends one by one at requests.
+
+        The bytes of a member can be read only before the next member is requested.
+        """
         reader = self.request("open", word=Archive.word, sha256=sha256, limits=tuple(limits))
         while (member := self.request("member", reader=reader)) is not None:
             name, kind, mode, target = member
@@ -482,12 +486,15 @@ class _Server:
         return True
 
     def _body(self, make_body: Callable[[], Mapping[str, object]]) -> Mapping[str, object]:
-        """Return the body that the provider's code makes, its output flushed; end a child that this code has forked."""
+        """Return the body that the provider's code makes, with its output flushed.
+
+        If the code has forked, the child returns here too: it is ended, because only its parent may answer.
+        """
         try:
             return make_body()
         finally:
             if os.getpid() != self._pid:
-                os._exit(70)  # only its parent may answer: EX_SOFTWARE, sysexits.h
+                os._exit(70)  # EX_SOFTWARE, sysexits.h
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError):
                     stream.flush()
@@ -522,7 +529,11 @@ class _Server:
                 return {"value": self._call_method(provider, context, method, arguments)}
 
     def _call_method(self, provider: object, context: Context, method: str, arguments: Sequence[Any]) -> object:
-        """Call one method, with the arguments of the frame in the form that the method expects; return plain data."""
+        """Call one method, with the arguments of the frame in the form that the method expects; return plain data.
+
+        Resources in a frame are lists, since a name may be no text: here they become mappings by name again. A method
+        of ``_BATCHED`` is called for each item, because the proxy sends its calls together.
+        """
         call = getattr(provider, method)
         if method in _BATCHED:
             return [_answer_one(context, method, call, item) for item in arguments[0]]
@@ -544,10 +555,10 @@ class _Server:
         changes: Sequence[Mapping[str, Any]],
         blocked: Sequence[Name],
     ) -> None:
-        """Call ``set`` with changes whose iterator skips names with a failed prerequisite; report a cancelled call.
+        """Call ``set`` with changes whose iterator skips names with a failed prerequisite.
 
-        ``blocked``: the names with a prerequisite that failed before this call; the runtime is asked for later
-        failures.
+        ``blocked``: the names with a prerequisite that failed before this call; later failures are requested from the
+        runtime. After a cancelled call the changes that it has begun are reported: the others were not made.
         """
         blocked_names = frozenset(blocked)
         offered = Changes(
@@ -565,7 +576,7 @@ class _Server:
     def _context(
         self, subjects: Any, *, noop: bool, reading: bool, answering: bool, seconds: float | None, **_later: object
     ) -> Context:
-        """Return the context of a call from its terms; unknown ones of a later parent are ignored."""
+        """Return the context of a call from its terms in the frame; those that a later version adds are ignored."""
         return Context(
             self._definition(),
             self._run,
