@@ -183,9 +183,9 @@ def canonicalize(
 
 
 def _validate(provider: ProviderFunctions, resources: Sequence[Resource], problems: dict[int, list[Problem]]) -> None:
-    """Add to ``problems`` the answers of the provider's ``validate``; it gets only resources without a problem so far.
+    """Add to ``problems`` (resource's index → its problems) the answers of the provider's ``validate``.
 
-    ``problems``: the resource's index → its problems.
+    It gets only resources without a problem so far, so that an author need not check types and mandatory attributes.
     """
     assert provider.validate is not None
     definition = provider.definition
@@ -203,7 +203,8 @@ def _call_canonicalize(
     """Return the answers of the provider's ``canonicalize``, and the problems of these answers by index.
 
     The method is called once for all resources. If that raises, it is called once for each resource, so that the
-    exception becomes the problem of the resource that causes it. For speed only suspect answers are checked.
+    exception becomes the problem of the resource that causes it. For speed only the answers that ``find_suspect``
+    returns are checked.
     """
     arguments = resources
     if not are_flat(resources):  # no provider receives an unknown value

@@ -325,7 +325,10 @@ def _automatic_pairs(edges: Sequence[Edge], index_of: Sequence[int]) -> set[tupl
 
 
 def _purge_rules(table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Sequence[PurgeRule]:
-    """Return the rules of the entries of ``purge`` whose conditions hold; report invalid entries."""
+    """Return the rules by which the run deletes undeclared resources: the entries of ``purge`` whose conditions hold.
+
+    Report invalid entries, and a second one for the same provider instance.
+    """
     rules: dict[str, PurgeRule] = {}
     for purge in diagnostics.manifest.purges:
         definition = _purged_definition(purge, table, diagnostics)

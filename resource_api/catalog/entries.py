@@ -254,7 +254,10 @@ class EntryBuilder:
                 self._diagnostics.resource_error(declared, "lifecycle", f"lifecycle.aliases: {error}", "reference")
 
     def _declared_values(self, entry: Entry, defaults: Mapping[str, object]) -> dict[str, Any]:
-        """Return a resource's declared values: ``defaults``, its own, its title's namevars; report invalid ones."""
+        """Return a resource's declared values: those of ``defaults``, its own, and the namevars in its title.
+
+        Report invalid values, and omit them, so that the others are still checked.
+        """
         values = {**defaults, **entry.declaration.attributes}
         if entry.definition.spelt:  # an attribute is called like a metaparameter, and written with an underscore
             values = entry.definition.renamed(values)
@@ -331,7 +334,7 @@ _NEVER_CHANGED: Final[Mapping[str, str]] = {
 def _enum_words(datatype: DataType) -> set[str | bool | None]:
     """Return the words of an enumeration; None among them stands for all other values that the data type accepts.
 
-    For ``ensure``: with a single word beside ``absent`` it can only tell whether the resource exists.
+    They show whether ``ensure`` has more values than "exists" and ``absent``, between which a resource may change.
     """
     words: set[str | bool | None] = set()
     for leaf in datatype.leaves:
@@ -426,7 +429,10 @@ class Expander:
                     self._table.incomplete.add(declaration.type)
 
     def _report_inside(self, component: ComponentInstance, problems: Sequence[Problem]) -> None:
-        """Report problems inside a component under the name of this use of it."""
+        """Report problems in a component's file with the reference of this use of it, as ``Site[a]/File[b]``.
+
+        One file may be used several times, with inputs of which only some are wrong.
+        """
         for problem in problems:
             inner = f"/{problem.reference}" if problem.reference else ""
             self._diagnostics.problems.append(problem._replace(reference=f"{component.reference}{inner}"))

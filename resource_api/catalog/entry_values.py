@@ -128,7 +128,7 @@ class Evaluator:
                     yield entry
 
     def check_calls(self) -> None:
-        """Report references in the inputs of functions whose data types can never fit."""
+        """Report references in the inputs of functions whose data types can never fit, before a function is called."""
         for name, call in self.scope.calls.items():
             if call is None:
                 continue  # it is reported
@@ -167,7 +167,7 @@ class Evaluator:
                 self._diagnostics.component_error(component, name, f"output '{name}': {message}", "expression")
 
     def _evaluation_error(self, value: object, resolve: Callable[[ExpressionPath], Any]) -> str:
-        """Return the error of evaluating the expressions in a value, or ""."""
+        """Return the error of evaluating the expressions in a value, or "", for checks that do not need the result."""
         try:
             if not expression.is_literal(value):
                 self.evaluate(value, resolve)
@@ -183,7 +183,10 @@ class Evaluator:
                 self._diagnostics.value_error(name, (), message, "expression")
 
     def check_unused_defaults(self) -> None:
-        """Report invalid ``defaults`` of types without a resource in the file: the others are checked in resources."""
+        """Report invalid ``defaults`` of types of which the file declares no resource.
+
+        All other defaults are checked as values of the resources that inherit them.
+        """
         manifest = self._diagnostics.manifest
         inherited = {(declared.file, declared.type) for declared in manifest.resources} if manifest.defaults else ()
         for file, defaults in manifest.defaults.items():
@@ -267,9 +270,9 @@ class Evaluator:
         return self._prerequisites([path for path in self._paths(value) if isinstance(path.root, Reference)])
 
     def _paths(self, value: object) -> Iterator[ExpressionPath]:
-        """Yield the paths of a value, and of the named values in it.
+        """Yield the paths of a value and of the named values that it uses, and record these as used.
 
-        These are recorded as used: their errors show where they are used, and need no check of their own.
+        The error of a used named value is reported with its user; ``check_unused_values`` checks the rest.
         """
         for path in self.scope.paths(value):
             if path.root == "values":
@@ -508,7 +511,10 @@ def _ephemeral(name: str) -> str:
 
 
 def _has_path(value: object) -> bool:
-    """Return whether a value contains an expression, valid or not: its value depends on the host."""
+    """Return whether a value contains an expression, valid or not.
+
+    What it yields may depend on the host, so it is not checked for a declaration without resources on this host.
+    """
     try:
         return next(expression.find_paths(value), None) is not None
     except ValueError:

@@ -487,7 +487,10 @@ class NameEvaluator:
         self._reported: set[tuple[FilePosition, str]] = set()
 
     def evaluate_name_changes(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the titles in ``moved`` and ``removed`` evaluated; report invalid ones."""
+        """Return the manifest with the titles in ``moved`` and ``removed`` evaluated, to compare them with references.
+
+        Report invalid entries, and omit them.
+        """
         moved = []
         for move in manifest.moved:
             source, target = self._name(move, move.source, "from"), self._name(move, move.target, "to")
@@ -595,7 +598,8 @@ class NameEvaluator:
     def _references(self, declared: Declaration, attribute: str, value: object, label: str = "") -> Any:
         """Return the reference or references in the metaparameter ``attribute`` with their titles evaluated.
 
-        Report and leave out invalid ones. ``label`` replaces the attribute in messages: ``lifecycle.deleted_with``.
+        Invalid ones are reported, and omitted. ``label`` is shown in messages in place of ``attribute``:
+        ``lifecycle.deleted_with``.
         """
         if isinstance(value, list):
             references = [self._references(declared, attribute, text, label) for text in value]

@@ -604,7 +604,7 @@ def _part(element: Element, name: str) -> Any:
 
 
 def _has_value(element: Element, path: ExpressionPath) -> bool:
-    """Return whether an element has a value at a path ``${each...}``."""
+    """Return whether an element has a value at a path ``${each...}``: if none has, the path is a typing mistake."""
     try:
         expression.follow_keys(_part(element, path.keys[0]), path, path.keys[1:])
     except EvaluationError:

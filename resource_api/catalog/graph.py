@@ -262,8 +262,8 @@ class EdgeBuilder:
     def _lifecycle(self, declared: Entry | ComponentInstance, resources: Sequence[Entry]) -> Iterator[Edge]:
         """Yield the edges of ``lifecycle``: the targets of ``replace_triggered_by`` and ``deleted_with`` come first.
 
-        A trigger must have changed before the resource is replaced. The edge of ``deleted_with`` is automatic: it gives
-        way to an explicit relationship in the other direction, because only deletions need it.
+        A trigger must have changed before the resource is replaced, and the target of ``deleted_with`` contains the
+        resource. The edge of ``deleted_with`` is automatic: it gives way to an explicit relationship.
         """
         for text in self._not_inherited(declared, lambda meta: meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):
@@ -389,7 +389,10 @@ class EdgeBuilder:
         return f"did you mean {' or '.join(references)}?" if references else ""
 
     def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
-        """Return a type's automatic relationships to types in the catalog: direction, type, titles or a function."""
+        """Return a type's automatic relationships as tuples: metaparameter, type of the target, titles or a function.
+
+        Those to types that the catalog does not have are omitted once for all resources, since most types have many.
+        """
         if definition not in self._automatic_of:
             self._automatic_of[definition] = [
                 (word, type_name, titles)
@@ -435,7 +438,10 @@ class EdgeBuilder:
 
 
 def _declared_titles(titles: str | Sequence[str], should: Mapping[str, object]) -> Iterator[str]:
-    """Yield the titles of an automatic relationship; ``$name`` is an attribute's value, or the items of its list."""
+    """Yield the titles of the targets of an automatic relationship, as a type declares them.
+
+    The title ``$owner`` stands for the value of the attribute ``owner``, or for the items of its list.
+    """
     for title in [titles] if isinstance(titles, str) else titles:
         if not title.startswith("$"):
             yield title

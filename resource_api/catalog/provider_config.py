@@ -284,7 +284,11 @@ class _InstanceBuilder:
     def _report(
         self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str
     ) -> None:
-        """Report an error at ``path`` in an instance's entry, or, without one, at its first resource or caller."""
+        """Report an error at ``path`` in an instance's entry under ``providers``.
+
+        An instance that is used without an entry has the error at its first resource or caller, with the advice to
+        configure it.
+        """
         text = f"the configuration of its provider: {message}"
         advice = f"configure it under providers: with {split_instance(name)[0]}: {{config: {{...}}}}"
         if declared is None and users:
@@ -300,7 +304,10 @@ class _InstanceBuilder:
     def _position(
         self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...] = ()
     ) -> FilePosition:
-        """Return the position of ``path`` in an instance's entry, or, without one, of its first resource or caller."""
+        """Return the position of ``path`` in an instance's entry under ``providers``, for errors.
+
+        Without an entry it is the position of the instance's first resource or caller.
+        """
         if declared is not None:
             return declared.origin.place(*path)
         if users:
@@ -319,8 +326,8 @@ def validate_config(
     """Return a provider's configuration with defaults, and its problems by data types and ``check_config``.
 
     The provider's ``check_config`` receives the known values and may add others. It also gets ``former``, the recorded
-    configuration if that differs, because it may keep a value that must not change. ``written``: ``values`` with their
-    references, for messages.
+    configuration if that differs, of whose values it may keep some. ``written``: ``values`` with their references, for
+    messages.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(values))

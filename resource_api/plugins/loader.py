@@ -170,7 +170,7 @@ class DefinitionFiles:
         return module
 
     def _library(self, directory: str) -> Library:
-        """Return the ``lib/`` of a directory of the module path, the same at each call."""
+        """Return the ``lib/`` of a directory of the module path, the same object for all files of the directory."""
         if directory not in self._libraries:
             self._libraries[directory] = Library(directory, None if directory == BUNDLED else self._read)
         return self._libraries[directory]

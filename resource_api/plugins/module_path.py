@@ -48,7 +48,7 @@ class Origin(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of the type's place, for lists: ``bundled``, ``distribution``, ``directory`` or ``program``."""
+        """The kind of the origin, for lists of types: ``bundled``, ``distribution``, ``directory`` or ``program``."""
         if self.directory == BUNDLED:
             return "bundled"
         if self.distribution:

@@ -397,7 +397,7 @@ class ProviderPool:
         try:
             with process_guard.contained():
                 provider = provider_class()
-            # Its threads may run programs outside of calls.
+            # Threads of the provider may run programs outside of calls: they use this context.
             Context(definition, self.run, reading=True).make_default(provider)
         except Exception as error:
             self.run.log_traceback(error, definition.name)
@@ -425,7 +425,7 @@ class ProviderPool:
     def _close(self, instance: str) -> None:
         """Close the provider of an instance, so that its next use makes another one.
 
-        The implementation that was chosen on this machine is kept, because records of the state may still need it.
+        The implementation that was chosen is kept for ``chosen``: a cached plan is valid only for the same choice.
         """
         if instance in self._made:
             self._call_at_end(instance, "close")

@@ -31,7 +31,7 @@ class FormerNames:
     """The former names of the resources and components of a catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
-        """Collect ``moved:`` and the aliases of components."""
+        """Collect ``moved:``, and note whether components have aliases, which change the names of their resources."""
         #: Present → former name.
         self._moved = {move.target: move.source for move in catalog.manifest.moved}
         self._components = catalog.components

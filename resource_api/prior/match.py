@@ -65,8 +65,8 @@ class Prior(NamedTuple):
 def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
     """Return index of an undeclared orphan → indices of the existing resources that need it by their records.
 
-    A plan that deletes the orphan must delete these too, or is refused. A resource needs its requirements and the
-    resource in ``deleted_with``.
+    A plan that deletes the orphan must not leave these behind. A resource needs its requirements and the resource in
+    ``deleted_with``.
     """
     orphans = {index: prior.state.records[catalog.entries[index].key] for index in prior.orphans}
     undeclared = (index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED)
@@ -156,7 +156,10 @@ def match(
 def _unclaimed(
     state: StackState, records: Mapping[int, Record], moved_keys: Collection[RecordKey]
 ) -> dict[RecordKey, Record]:
-    """Return, by key, the records that no entry claims by its present name or by a former one (``moved_keys``)."""
+    """Return, by key, the records that no entry claims by its present name or by a former one (``moved_keys``).
+
+    Their resources are not declared any more: they become orphans, or stay as they are.
+    """
     if not moved_keys and len(records) == len(state.records):
         return {}
     claimed = {record.key for record in records.values()}
@@ -321,8 +324,8 @@ def _claimed_records(catalog: Catalog, state: StackState) -> tuple[dict[int, Rec
 def _as_type(record: Record, entry: Entry) -> Record:
     """Return a record as one of the entry's type, to which its resource has moved.
 
-    The values of the former type are dropped, as they may mean something else: only the resource's existence remains.
-    The private data stay, because the new type's provider may need them to find the resource.
+    The values of the former type are dropped, as its attributes are others: the record only shows that the resource
+    exists. The provider's private data stay.
     """
     if record.type == entry.type:
         return record

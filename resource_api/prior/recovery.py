@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 def upgrade(record: Record, functions: ProviderFunctions) -> Record:
-    """Return the record with values of the present version of its type. Raises ``ValueError`` with the reason."""
+    """Return the record with its values as the present version of its type declares them.
+
+    The provider's ``upgrade`` converts them. Raise ``ValueError`` with the reason, also for a version that is newer.
+    """
     version, current = record.schema_version, functions.definition.schema_version
     if version > current:
         msg = f"was recorded by version {version} of its type, and this is version {current}: bring the newer type back"
@@ -174,7 +177,10 @@ def recover(
 
 
 def join(renaming: Commit, recovery: Commit) -> Commit:
-    """Return one commit for a renaming and a recovery, which are both written before anything else."""
+    """Return one commit for a renaming and a recovery, which are written together before anything else.
+
+    A record that is in both has been recovered under its new name: the recovered form counts.
+    """
     put = {record.key: record for record in (*renaming.put, *recovery.put)}
     drop, owed = [*renaming.drop, *recovery.drop], _joined(renaming.owed, recovery.owed)
     return recovery._replace(put=list(put.values()), drop=drop, owed=owed)

@@ -341,7 +341,7 @@ class _Encoder:
         return [item if type(item) in _PLAIN else self.encode(item) for item in value]
 
     def mapping(self, value: Mapping[object, object]) -> object:
-        """Return a mapping as JSON has it, itself if it holds only plain values, as nearly all do."""
+        """Return a mapping as JSON data; a mapping of plain values, as nearly all are, is returned without a copy."""
         # Keys that are no texts, or that make it look like a tagged value, are sent as a list of pairs.
         if not _TEXT.issuperset(map(type, value)) or TAG in value:
             return {TAG: "mapping", "value": [[self.encode(key), self.encode(item)] for key, item in value.items()]}

@@ -101,9 +101,9 @@ class Connection:
         return self._frames.popleft()
 
     def has_input(self) -> bool:
-        """Return whether the runtime has sent a frame, such as ``cancel`` during a call, that has not been received.
+        """Return whether a frame of the runtime can be received without waiting, such as ``cancel`` during a call.
 
-        Return false in a child that the provider has forked. Raise ``Disconnected``.
+        Return false in a child that the provider has forked, whose parent reads the frames. Raise ``Disconnected``.
         """
         if os.getpid() != self._pid:
             return False
@@ -185,7 +185,8 @@ class WorkerRun(RunContext):
     def call(self) -> Iterator[None]:
         """Mark the ``with`` block as a call of the provider.
 
-        Answers and the cancellation are read here during a call only; otherwise the main loop reads all frames.
+        Only during a call ``request`` and ``cancelled`` read frames from the connection; otherwise the main loop reads
+        them all, so that no frame gets to the wrong reader.
         """
         with self._lock:
             self._call_number += 1
@@ -326,7 +327,10 @@ class _RequestedBytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer from the last chunk, or the next one, which is requested; return its size, 0 at the end."""
+        """Fill the buffer from the rest of the last chunk, or from the next chunk, which is requested from the runtime.
+
+        Return the number of bytes, 0 at the end, as ``io.RawIOBase`` requires.
+        """
         if not self._remaining:
             self._remaining = self._read_chunk() or b""
         piece = self._remaining[: len(buffer)]
