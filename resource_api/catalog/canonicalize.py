@@ -301,8 +301,10 @@ def first_unknown(resource: Mapping[str, object]) -> str | None:
 def _validation_problems(
     definition: TypeDefinition, resource: Mapping[str, object], answer: list[Problem] | Exception
 ) -> list[Problem]:
-    """Return the problems of a resource from the answer of its provider's ``validate``, or from its exception."""
+    """Return the problems of a resource from the answer of its provider's ``validate``, or from its exception.
+
+    A problem without a code of its own, which has the default "invalid", gets the code "validate" for its origin.
+    """
     if isinstance(answer, Exception):
         return _failures(definition, resource, "validate", answer)
-    # A method that gives a problem no code leaves it at the default, "invalid".
     return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

@@ -190,7 +190,8 @@ class EntryBuilder:
     def _check_lifecycle(self, entry: Entry) -> None:
         """Check ``lifecycle`` and set it in the entry with the type's own attribute names.
 
-        Manifests may spell an attribute differently, as ``retry_``, and ``*`` stands for all managed attributes.
+        Manifests may spell an attribute differently, as ``retry_``, and ``*`` stands for all managed attributes. It is
+        replaced after the warnings, which concern only names that the user has written.
         """
         lifecycle, definition = entry.meta.lifecycle, entry.definition
         self._check_former_names(entry)

@@ -569,7 +569,10 @@ def named_value(name: str) -> Expression:
 
 
 def _used_names(value: object) -> list[str]:
-    """Return the named values in a value; none for an invalid value, which is reported on evaluation."""
+    """Return the named values that a value refers to, which are evaluated before it.
+
+    Return none for an invalid value, which is reported on evaluation.
+    """
     try:
         return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
     except ValueError:

@@ -568,7 +568,7 @@ def _title_text(written: str, value: object) -> str:
     Raise ``ValueError`` for a secret, an empty title and characters that a title cannot have.
     """
     if type(value) is str and value.isprintable() and value:
-        return value
+        return value  # nearly all titles, without the slower checks
     if is_secret(value):
         raise ValueError("a title cannot hold a secret")
     title = str(value) if isinstance(value, (str, Expression)) else expression.text_of(value, written)

@@ -214,7 +214,10 @@ class EdgeBuilder:
         self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, object]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
-        """Yield every edge between resources, by indices: from ``references`` in values, metaparameters, and types."""
+        """Yield every edge between resources, by indices, for ``order``.
+
+        Edges come from ``references`` in values, from metaparameters of resources and components, and from types.
+        """
         for entry, targets in references.items():
             yield from (Edge(target.index, entry.index) for target in targets)
         for entry in self._table.entries:
@@ -403,7 +406,11 @@ class EdgeBuilder:
         return self._automatic_of[definition]
 
     def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, object]]) -> Iterator[Edge]:
-        """Yield the edges of a resource's automatic relationships, such as ``autorequires``, to declared resources."""
+        """Yield the edges of a resource's automatic relationships, such as ``autorequires``, to declared resources.
+
+        The word of a relationship has the same direction and refresh as the metaparameter: ``require`` puts its target
+        first.
+        """
         for word, type_name, titles in relationships:
             first, refresh = _RELATIONSHIPS[word]
             for target in self._find_titled(type_name, self._titles(entry, word, titles)):
@@ -555,7 +562,8 @@ class FailureHandlerCheck:
 def _requiring_declarations(handler: Entry, dependent: Entry) -> Iterator[tuple[Entry, str]]:
     """Yield each declaration by which ``dependent`` may require ``handler``, to report the requirement there.
 
-    A declaration is a resource with the name of its attribute or metaparameter.
+    An edge does not have its origin, so any metaparameter with a fitting direction may be it. A declaration is a
+    resource with the name of its attribute or metaparameter.
     """
     for name, sources in dependent.sources.items():
         if handler in sources:

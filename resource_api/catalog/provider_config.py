@@ -53,9 +53,9 @@ def build_instances(
 ) -> dict[str, ProviderInstance]:
     """Return the provider instances (a provider with one configuration) that a run needs, by name; report invalid ones.
 
-    A run needs the instances that the manifest configures, and those of its resources, of the functions in ``calls``,
-    of ``purges`` (instance → position and name of the rule) and of the command, ``manifest.selected``. An instance's
-    resources are ordered after the references in its configuration.
+    A run needs the instances that the manifest configures, and those that its resources, the functions in ``calls``,
+    the rules in ``purges`` (instance → position and name of the rule) or the command (``manifest.selected``) use. An
+    instance's resources are ordered after the references in its configuration.
     """
     users: dict[str, list[Entry]] = {}
     manifest = diagnostics.manifest

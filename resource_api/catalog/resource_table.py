@@ -193,7 +193,8 @@ class ResourceTable:
     def add_title(self, entry: Entry) -> Entry:
         """Add an entry under its title unless that is taken; return the entry with the title.
 
-        The caller reports a duplicate if that is another entry. ``Site[a]`` precedes the titles within a component.
+        The caller reports a duplicate if that is another entry. A resource in a component is added under the type
+        ``site`` and the title ``a]/File[b``, as references within components are cut at their first bracket.
         """
         parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
         if parent:

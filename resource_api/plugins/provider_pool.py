@@ -197,7 +197,7 @@ class ProviderPool:
         try:
             functions = self.functions(instance)
             if can_wait and (functions.canonicalize is not None or functions.validate is not None):
-                self._make(instance)
+                self._make(instance)  # compiling calls these two: now it shows whether the provider can be made
         except (MissingModule, ProviderError) as error:
             if not can_wait:
                 raise
@@ -271,7 +271,10 @@ class ProviderPool:
                     del self._cancelling[instance]
 
     def _cancel(self, instance: str, call: Callable[[], None], returned: _thread.LockType) -> None:
-        """Call ``cancel`` of a provider in a thread; ``returned`` is the lock that ``close`` awaits."""
+        """Call ``cancel`` of a provider in a thread, beside the call that it is to end.
+
+        ``returned`` is held until it returns: ``close`` awaits that, so that no provider is closed within ``cancel``.
+        """
         try:
             # The working directory, the umask and the like are restored by the call that runs beside, at its end.
             call()

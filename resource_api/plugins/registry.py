@@ -282,7 +282,7 @@ class Registry:
     def origin(self, name: str) -> Origin:
         """Return the origin of the type or component with a name, such as its distribution, for lists and messages.
 
-        The origin of one that a program has registered is empty, also if the module path has a file of that name.
+        A type that a program has registered comes from no file: its origin is empty.
         """
         kind = "components" if self.component(name) is not None else "types"
         path = self._module_path.find(kind, name) if (kind, name) in self._from_file else None
@@ -330,9 +330,9 @@ class Registry:
         return self._module_path.directories_of(name)
 
     def executable(self, name: str, versions: str, implementation: str) -> str:
-        """Return the path of a provider that is an executable; empty for one in Python. Raise ``DefinitionError``.
+        """Return the path of a provider that is an executable, by which its worker is started, or "" for one in Python.
 
-        ``implementation``: one of several providers; "": the one with the name of its type.
+        ``implementation``: one of several providers; "": the one with the name of its type. Raise ``DefinitionError``.
         """
         # A class that a program has registered has no file: ".py" treats it as Python.
         path = self._module_path.providers(name, self._directory(name, versions)).get(implementation or name, ".py")

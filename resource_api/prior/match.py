@@ -325,7 +325,7 @@ def _as_type(record: Record, entry: Entry) -> Record:
     """Return a record as one of the entry's type, to which its resource has moved.
 
     The values of the former type are dropped, as its attributes are others: the record only shows that the resource
-    exists. The provider's private data stay.
+    exists. The private data stay, from which the provider of the new type converts the resource.
     """
     if record.type == entry.type:
         return record
@@ -404,6 +404,7 @@ def _sort_unclaimed(
     orphans: list[tuple[Record, OrphanKind]] = []
     undeclared: list[Record] = []
     for record in unclaimed.values():
+        # ``removed`` may have the recorded name of a component around the resource, or its present one.
         is_listed = is_removed(record, removed) or is_removed(renames.record(record), removed)
         kind = OrphanKind.REMOVED if is_listed else _orphan_kind(record, prune=prune)
         if kind is not None:

@@ -338,8 +338,9 @@ def deferred_configuration(
 ) -> Values:
     """Return a configuration that refers to resources, evaluated and checked when the instance is first needed.
 
-    ``resolve`` returns the value of a reference. Raise ``ConfigurationError`` if one is not known yet, if the provider
-    refuses the values, or if its recorded resources are out of reach with them: it is too late for an older instance.
+    ``resolve`` returns the value of a reference. Raise ``ConfigurationError`` if one is not known yet, or if the
+    provider refuses the values. Raise it also if they put the recorded resources out of reach: the run is planned, so
+    it is too late to replace these resources.
     """
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, object] = {}

@@ -196,9 +196,9 @@ def _joined(
 def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, RecordKey]) -> Commit:
     """Return the commit of possible effects of an interrupted run that reading the resources cannot show.
 
-    A resource that the run was creating may exist. It is recorded as ours and unconfirmed if this run does not read it
-    under this key (``former``: present → former key), or if it is protected, so that no run loses its protection. A
-    resource that the run was changing may be changed, so refreshes are owed to its subscribers, unless it is noop.
+    A resource that the run was creating may exist: it is recorded as ours and ``unconfirmed`` unless this run reads it
+    under the same key (``former``: present → former key). A protected one is always recorded, so that its protection
+    holds at once. A resource that the run was changing may be changed: refreshes are owed to its subscribers.
     """
     # Handlers of failures (``on_failure``) are not read either: a creation that was begun is ours, unconfirmed.
     declared = {entry.key for entry in catalog.entries if not entry.meta.on_failure}

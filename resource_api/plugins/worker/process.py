@@ -70,7 +70,7 @@ class AssetSender:
     """The assets and archives that a worker may read in one call: frames hold their digests, answers their bytes."""
 
     def __init__(self) -> None:
-        """Start without contents."""
+        """Start without contents, which ``encode`` adds as it writes the frames of a call."""
         #: The contents that the call's frames refer to, by kind and digest: the worker may open no others.
         self._contents: dict[tuple[str, str], Content] = {}
         #: The opened contents, by the number that the worker names in its requests.
@@ -295,7 +295,9 @@ class WorkerProcess(Process):
     def kill(self) -> None:
         """Kill the worker at once, with all its descendants.
 
-        If the worker has ended by itself, ``stop`` does nothing: its remaining programs are then killed here.
+        If the worker has ended by itself, ``stop`` does nothing, but its programs may still run, without this process
+        as their ancestor. They are found by the worker's session, or by the worker's reports of programs that lead
+        sessions of their own.
         """
         if self._closed:
             return
@@ -304,8 +306,6 @@ class WorkerProcess(Process):
             present = {program: process_tree.row(program.pid) for program in self._programs.values()}
             alive = [program for program, row in present.items() if row is not None and row.start == program.start]
             with process_tree.adopting():
-                # Its children are no descendants of ours any more: they are found by its session, and the programs
-                # that it has reported lead sessions of their own.
                 process_tree.Tree(self._row, lambda: (process_tree.table(), None), alive).kill()
         # Only now may the system reuse its process id, which is also the id of its session.
         self._reap()
@@ -401,7 +401,7 @@ class ProgramWorker(WorkerProcess):
         """
         poller = select.poll()
         poller.register(self._report, select.POLLIN)
-        # The wait is limited: a child that another thread forks may have the other end for longer.
+        # Bytes (POLLIN) are the error. The wait is limited: a child that another thread forks may hold the pipe open.
         if any(event & select.POLLIN for _, event in poller.poll(1000 * _EXECUTION)):
             self.kill()
             if self.failure is not None:
