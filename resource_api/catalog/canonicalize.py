@@ -113,7 +113,7 @@ def explain_refusal(
 ) -> Iterator[Problem]:
     """Yield the reasons why the data type of an attribute refuses ``value``, for an error message.
 
-    A namevar's value mostly comes from the title, so the hint for a namevar says how to declare a list or a number.
+    A namevar's value mostly comes from the title, which is one text: the hint has the form to declare a list or number.
     ``written``: the value with its references. ``spelling``: the attribute's name in manifests, if it differs.
     """
     hint = ""

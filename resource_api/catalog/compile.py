@@ -232,9 +232,9 @@ def _move_problem(move: Moved, table: ResourceTable, forward: Mapping[Reference,
 
 
 def _names_after(name: Reference, forward: Mapping[Reference, Reference]) -> set[Reference]:
-    """Return the later names of a resource by ``forward``, name → next name: to detect a circle of ``moved``.
+    """Return the later names of a resource that were moved again, by ``forward`` (name → next name).
 
-    For moves from a to b and b to c the names after a are b and c; in a circle ``name`` itself is among them.
+    They show a circle of ``moved``, in which ``name`` is one of them. For moves from a to b and b to c it is only b.
     """
     names: set[Reference] = set()
     while (name := forward.get(name, name)) not in names and name in forward:
@@ -251,7 +251,7 @@ def _may_have_moved(source: Reference, entry: Entry) -> bool:
 def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
     """Report entries of ``removed`` that are still declared, or to which ``moved`` renames a resource.
 
-    Such an entry contradicts the manifest: it would take a resource from management that another part manages.
+    Such an entry contradicts the rest of the manifest, which still manages the resource.
     """
     for removal in manifest.removed:
         declared = table.components.get(removal.reference) or table.find(removal.reference)
@@ -316,7 +316,7 @@ def _automatic_pairs(edges: Sequence[Edge], index_of: Sequence[int]) -> set[tupl
     """Return the pairs of indices that only automatic edges join, no declared one; ``index_of``: number → index.
 
     Preflight uses them: a declared relationship to a changed resource defers the findings about the resources after
-    it, because its author may know that the change brings what they need. An automatic one defers nothing.
+    it, because its author may expect that the change meets their needs. An automatic one defers nothing.
     """
     automatic = {(index_of[edge.first], index_of[edge.then]) for edge in edges if edge.automatic}
     if automatic:

@@ -278,7 +278,10 @@ class EntryBuilder:
         return values
 
     def _check_attribute(self, entry: Entry, name: str, values: dict[str, object]) -> None:
-        """Report and remove an invalid attribute of ``values``; replace references to resources by expressions."""
+        """Report and remove an invalid attribute of ``values``, so that no later check reports it again.
+
+        Replace references to resources by expressions, which are evaluated like those that a user writes.
+        """
         definition, value = entry.definition, values[name]
         if name not in definition.attributes:
             names = {*map(definition.spelling, definition.attributes), *METAPARAMETERS}
@@ -335,7 +338,7 @@ _NEVER_CHANGED: Final[Mapping[str, str]] = {
 def _enum_words(datatype: DataType) -> set[str | bool | None]:
     """Return the words of an enumeration; None among them stands for all other values that the data type accepts.
 
-    They show whether ``ensure`` has more values than "exists" and ``absent``, between which a resource may change.
+    If ``ensure`` has one word beside ``absent``, a change of it can only create or delete the resource.
     """
     words: set[str | bool | None] = set()
     for leaf in datatype.leaves:

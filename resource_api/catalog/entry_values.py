@@ -257,8 +257,8 @@ class Evaluator:
     def evaluate(self, value: object, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
-        Its paths into resources are checked first: a path that does not exist would only make the value unknown. Raise
-        ``ValueError``.
+        Raise ``ValueError``, also for a path to an unknown resource, attribute or key: its evaluation alone would yield
+        an unknown value without an error.
         """
         for path in self._paths(value):
             if isinstance(path.root, Reference) and (message := self._path_problem(path)):
@@ -543,7 +543,7 @@ def is_completed(path: ExpressionPath, definition: TypeDefinition, should: Mappi
 
 
 def check_named_values(diagnostics: Diagnostics, scope: Scope, resolve: Callable[[ExpressionPath], Any]) -> None:
-    """Report invalid named values, as far as ``resolve`` knows their parts; ``scope.calls`` marks them by None.
+    """Report invalid named values, as far as ``resolve`` yields their parts; ``scope.calls`` marks them by None.
 
     A value comes after the values that it refers to, so a mistake is reported at its own position only. The result of
     a pure function of known inputs never changes (contract §10.12): ``scope.constants`` caches it.

@@ -179,7 +179,10 @@ class Scope:
         return UNKNOWN if is_unknown(value) else value
 
     def uses_invalid(self, value: object) -> bool:
-        """Return whether a value uses an invalid input or named value: its error would repeat the reported one."""
+        """Return whether a value uses an invalid input or named value, whose error has been reported.
+
+        A further error of the value itself would only repeat that one.
+        """
         for path in self.paths(value):
             name = path.keys[0]
             if path.root == "inputs" and self.inputs.get(name) is UNKNOWN:
@@ -252,7 +255,10 @@ class Scope:
         return value
 
     def make_contents(self, value: object, file: str) -> Any:
-        """Return a value with the assets and archives that it describes; their paths are relative to ``file``."""
+        """Return a value with the assets and archives that it describes, whose paths are relative to ``file``.
+
+        A scope without ``contents``, as for checks without a host, returns the descriptions themselves.
+        """
         contents, root = self._contents, self._manifest.root
         location = f"{root}/{file}" if root and not file.startswith("/") else file
         return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, location))

@@ -259,9 +259,9 @@ def _parse(when: object, *, has_elements: bool) -> conditions.Condition:
 
 
 def choose_outputs(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> Manifest:
-    """Return a manifest without the outputs whose ``when`` does not hold, or has an error, which is reported.
+    """Return a manifest without the outputs whose ``when`` does not hold; report an invalid ``when``.
 
-    They are recorded in ``table.left_out``, so that the plan can show the reasons.
+    The omitted outputs are recorded in ``table.left_out``, so that the plan can show the reasons.
     """
     outputs = dict(manifest.outputs)
     for name, when in manifest.output_conditions.items():
@@ -440,7 +440,7 @@ class _Templates:
         sources = parsed.parts
 
         def joined(element: Element) -> Any:
-            """Return the text for an element, joined of its ``parts``: literal texts, and functions of the element.
+            """Return the text for an element, joined from ``parts``: literal texts, and functions of the element.
 
             Plain values are joined here, which is fast; ``_joined`` handles secrets and paths that are evaluated later.
             """

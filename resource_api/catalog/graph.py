@@ -92,7 +92,8 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
     """Return the order of ``count`` resources, numbered as in the manifest, that the edges allow.
 
     An automatic edge in a cycle with explicit ones is dropped, because these were declared on purpose. If another cycle
-    remains, the order has the ``cycles`` and no sequence. Mostly all edges agree with the manifest's order: a range.
+    remains, the order has the ``cycles`` and no sequence. Mostly all edges agree with the order of the manifest: then
+    the sequence is a range, which needs no search.
     """
     remaining = list(dict.fromkeys(edges))
     yielded: list[Edge] = []
@@ -354,8 +355,9 @@ class EdgeBuilder:
     def _matching(self, declared: Entry | ComponentInstance, word: str, name: Reference) -> Sequence[Entry] | None:
         """Return the resources that a reference with wildcards matches, without ``declared`` itself.
 
-        Return None, so that the caller reports the reference, if it has no wildcards or matches nothing. To match
-        nothing is no mistake if a declaration of the type is left out or has an empty ``for_each``: ``notes`` gets it.
+        Return None, so that the caller reports the reference, if it has no wildcards or matches nothing. If a
+        declaration of the type is left out or has an empty ``for_each``, that may be the cause: then nothing matches
+        without an error, and ``notes`` has an entry.
         """
         if not {"*", "?"}.intersection(name.title):
             return None
@@ -394,7 +396,7 @@ class EdgeBuilder:
     def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
         """Return a type's automatic relationships as tuples: metaparameter, type of the target, titles or a function.
 
-        Those to types that the catalog does not have are omitted once for all resources, since most types have many.
+        Those to types that the catalog does not have can have no target: they are omitted, once for all resources.
         """
         if definition not in self._automatic_of:
             self._automatic_of[definition] = [

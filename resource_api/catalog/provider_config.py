@@ -325,9 +325,9 @@ def validate_config(
 ) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return a provider's configuration with defaults, and its problems by data types and ``check_config``.
 
-    The provider's ``check_config`` receives the known values and may add others. It also gets ``former``, the recorded
-    configuration if that differs, of whose values it may keep some. ``written``: ``values`` with their references, for
-    messages.
+    The provider's ``check_config`` receives the known values and may add others. It also receives ``former``, the
+    recorded configuration if that differs, and may keep values of it. ``written``: ``values`` with their references,
+    for messages.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(values))
@@ -435,9 +435,9 @@ def _check(call: FunctionCall, arguments: Mapping[str, object]) -> tuple[dict[st
 
 
 def _with_texts(call: FunctionCall, arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Return the arguments of a function, numbers from references converted to text for inputs that take only text.
+    """Return the arguments of a function, with numbers from references as text for inputs that take only text.
 
-    ``${inputs.port}`` may be a number, and is accepted like the text "8080".
+    So the number 8080 of ``${inputs.port}`` is accepted like the text "8080".
     """
     attributes = call.function.inputs.attributes
     return {

@@ -311,7 +311,7 @@ def has_unsuitable_identity(entry: Entry) -> bool:
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Return a test of references for ``pattern``: a reference with the wildcards ``*`` and ``?``, or a type alone.
 
-    It takes linear time and no regular expression for references that are too short, since thousands are tested.
+    The test takes linear time, because a pattern of a user may be compared with thousands of references.
     """
     text = pattern[:1].upper() + pattern[1:]
     if "[" not in text and TYPE_NAME.match(text.lower()):

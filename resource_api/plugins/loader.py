@@ -176,7 +176,7 @@ class DefinitionFiles:
         return self._libraries[directory]
 
     def builtins_of_manifest(self, directories: Sequence[str]) -> dict[str, object]:
-        """Return the built-in names for a Python manifest, which imports ``lib/`` of these directories."""
+        """Return the built-in names for a Python manifest: their ``import`` finds ``lib/`` of these directories."""
         libraries = [self._library(directory) for directory in directories if directory != BUNDLED]
 
         def import_(name: str, *arguments: Any, **keywords: Any) -> object:
@@ -243,7 +243,7 @@ def _defined(path: str, module: ModuleType, constant: str, expected: type[object
 def _is_candidate(value: object, expected: type[object], module: ModuleType) -> bool:
     """Return whether a value in a file may be its definition under a wrong name, which the error then mentions.
 
-    For a provider that is a class of this file with a method ``get``: imported classes and helpers do not count.
+    A provider may be any class of this file with a method ``get``; imported classes and helpers do not count.
     """
     if expected is not type:
         return isinstance(value, expected)

@@ -169,8 +169,8 @@ class ProviderPool:
         """Return the pure methods of a type's provider, such as ``canonicalize``, as plain functions.
 
         Compiling and planning call them. The provider is made at the first call of one. A worker, also that of an
-        executable, is started now, because only the worker knows the methods. Raise ``DefinitionError`` where the type
-        or provider is broken.
+        executable, is started now, to get the names of its methods. Raise ``DefinitionError`` where the type or
+        provider is broken.
         """
         if instance not in self._functions:
             definition = self._definition(instance)
@@ -337,7 +337,8 @@ class ProviderPool:
     def _make(self, instance: str) -> object:
         """Return the provider of an instance, made at its first use; it may not be configured yet.
 
-        It is a worker, an object that chooses between several providers, or the provider itself.
+        It is a worker, an object that chooses between several providers, or the provider itself. In a worker, which
+        serves ``only`` one provider, there is nothing to choose.
         """
         if instance not in self._made:
             definition = self._definition(instance)
@@ -569,8 +570,8 @@ class _PureCalls:
     def insync(self, questions: Iterable[Question]) -> Iterator[list[object] | Exception]:
         """Yield for each question the answers of ``insync`` to it, or its exception, which must not stop the others.
 
-        A question is a resource's name, some of its attributes, and its real and desired values: the plan needs to know
-        for each attribute whether the two agree. A worker, without a class here, gets all questions in one call.
+        A question is a resource's name, some of its attributes, and its real and desired values, which the provider
+        compares for the plan, attribute by attribute. A worker, without a class here, gets all questions in one call.
         """
         if self._class is None:
             yield from self._provider().insync_each(self.context, questions)

@@ -190,8 +190,8 @@ def rematch(
     """Correct a match, which used names only, by the rows read since; return catalog, prior state and selection.
 
     By names alone a declared resource seems to be a recorded one under a new name, or to replace one. If reading shows
-    that both exist, the recorded one was neither renamed nor is it yet to be replaced: it stays, or is deleted.
-    ``selected``: indices of entries; None: all. ``prune``: undeclared resources become orphans.
+    that both exist, they are two resources: the recorded one stays, or is deleted. ``selected``: indices of entries;
+    None: all. ``prune``: undeclared resources become orphans.
     """
     prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
     predecessors = dict(prior.predecessors)

@@ -70,9 +70,9 @@ def rename_intents(
 ) -> tuple[StackState, Mapping[RecordKey, RecordKey]]:
     """Return the state with intents renamed whose type has other namevars now, and their present → former keys.
 
-    Only under the present name an intent is found for its resource. It has no values of namevars, so the record with
-    the same reference has the name, or else the ``declared`` resource with it, or else the title. ``declared``:
-    (provider instance, reference) → name.
+    An intent with the old name would not be found for its resource. It has no values of namevars, so its present name
+    is that of the record with the same reference, or else of the ``declared`` resource with it ((provider instance,
+    reference) → name), or else the one in its title.
     """
     recorded = {
         (record.instance, record.reference): record for record in state.records.values() if not record.is_replaced

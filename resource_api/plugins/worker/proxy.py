@@ -456,7 +456,7 @@ class WorkerCall:
     def _await_last_frame(self, worker: WorkerProcess, number: int) -> Frame:
         """Return the last frame of the call ``number``, after handling the frames before it.
 
-        Raise ``ValueError`` for the last frame of another call, which the worker answers too late.
+        Raise ``ValueError`` if it has the number of another call, because it is then no answer to this one.
         """
         while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
             self._handle(worker, frame)
