@@ -244,8 +244,8 @@ class WorkerPool:
         """Return the answer of a provider's method, called in an idle worker or a new one.
 
         Raise the method's exceptions, and ``WorkerLost``. After a timeout the worker is killed, names without a status
-        have failed in ``context``, and None is returned. A provider may cache data of the system: in a worker that was
-        not the last to change anything it is made anew (``fresh``).
+        have failed in ``context``, and None is returned. A provider may cache data of the system: if another worker has
+        changed something since then, the provider is made anew (``fresh``).
         """
         worker, before = self._take(), self._changes
         call = WorkerCall(self._run, context, method, self.config)
