@@ -68,7 +68,10 @@ def read(path: str) -> Any:
 
 
 def parse(raw: bytes, file: str) -> Any:
-    """Return the data of a YAML text; None if it is empty. Raise ``ManifestError`` with a position."""
+    """Return the data of a YAML text; None if it is empty. Raise ``ManifestError`` with a position.
+
+    The depth is checked first, because a deep nesting would crash the parser instead of raising an error.
+    """
     decoded = document.decode(raw, file)
     try:
         _check_depth(decoded, file)
@@ -76,7 +79,7 @@ def parse(raw: bytes, file: str) -> Any:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         position = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        # The parser's messages are constant, up to names of anchors and tags.
+        # The parser's messages quote no values, which may be secrets, but only names of anchors and tags.
         message = f"not valid YAML: {error.problem or error.context}"
         raise document.manifest_error(file, position, "syntax", message) from None
     except yaml.YAMLError:
@@ -111,7 +114,10 @@ class _Builder:
         self._scalars = SafeConstructor()
 
     def value(self, node: yaml.Node) -> Any:
-        """Return the plain data of a node. Raise ``ManifestError``, also if aliases expand it beyond a limit."""
+        """Return the plain data of a node. Raise ``ManifestError`` if aliases expand it beyond a limit.
+
+        A few aliases of aliases can stand for a value that fills the memory, and one inside its own anchor never ends.
+        """
         self._weight += document.NODE_WEIGHT + (len(node.value) if isinstance(node, ScalarNode) else 0)
         if self._weight > document.MAX_EXPANSION:
             raise self._refusal(node, "limit", "aliases expand this file beyond the limit")
@@ -125,7 +131,7 @@ class _Builder:
                 return self._scalar(node)
             if isinstance(node, MappingNode):
                 return self._mapping(node)
-            # The ordered types of YAML 1.1 are lists of mappings with one key, as they are written.
+            # The ordered types `!!omap` and `!!pairs` are written as lists of mappings with one key, and stay so.
             self._check_tag(node, "seq", "omap", "pairs")
             return [self.value(part) for part in node.value]
         finally:
@@ -156,7 +162,10 @@ class _Builder:
         return text if value is not None and yaml_scalar.number_problem(value) else value
 
     def _mapping(self, node: MappingNode) -> Mapping:
-        """Return a mapping with the positions of its keys, merge keys resolved."""
+        """Return a mapping, with the positions of its keys for messages and comments.
+
+        Members that a merge key (``<<``) adds have the lowest precedence: the mapping's own keys win.
+        """
         self._check_tag(node, "map", "set")
         data = Mapping()
         data.position, data.keys_at = self._position(node), {}

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def all_of(conditions: list[Condition]) -> Condition:
-    """Return the condition that holds if all of these do: one mapping of their tests, if each has paths of its own."""
+    """Return the condition that holds if all of these do.
+
+    It is one mapping with the tests of all, unless two test the same path: such a mapping cannot have both.
+    """
     conditions = [condition for condition in conditions if condition is not True]
     if False in conditions:
         return False
@@ -21,18 +24,21 @@ def all_of(conditions: list[Condition]) -> Condition:
     joined: dict[str, object] = {}
     for condition in conditions:
         if not isinstance(condition, dict) or joined.keys() & condition.keys():
-            # A mapping has one test for each key, and there is no key `all`: "a and b" is "not any of: not a, not b".
+            # A manifest has no key `all`: "a and b" is written as "not any of: not a, not b".
             return {"not": {"any": list(map(negated, conditions))}}
         joined |= condition
     return joined
 
 
 def any_of(first: Condition, second: Condition) -> Condition:
-    """Return the condition that holds if one of two does: ``{"path": ["a", "b"]}`` for two values of one path."""
+    """Return the condition that holds if one of two does, in the shortest form.
+
+    Two values of one path become ``{"path": ["a", "b"]}``, two lists of `any` one list, and others ``{"any": [...]}``.
+    """
     if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys() and len(first) == 1:
         ((path, test),), (alternative,) = first.items(), second.values()
         values = [*as_list(test), *as_list(alternative)]
-        # only the list of `any` holds mappings; that of a path holds constants
+        # a test such as ``{"gt": 1}`` cannot stand in the list of a path, which has constants only
         if path == "any" or not any(isinstance(value, dict) for value in values):
             return {path: values}
     return {"any": [first, second]}
@@ -53,7 +59,10 @@ def negated(condition: Condition) -> Condition:
 
 
 def exclude(first: Condition, second: Condition) -> bool:
-    """Return whether two conditions certainly never hold together: one resource may be declared under each of them."""
+    """Return whether two conditions certainly never hold together.
+
+    A manifest may then declare a resource twice, with other attributes under each condition.
+    """
     if isinstance(first, bool) or isinstance(second, bool):
         return False
     for condition, alternatives in ((first, second), (second, first)):

@@ -209,10 +209,10 @@ class _Attempt:
     """One conversion of all plays, with the decisions that earlier ones have led to."""
 
     def __init__(self, path: str, plays: Sequence[Play], decisions: Decisions, runtime: Runtime) -> None:
-        """Convert all plays, without the modules and values that earlier attempts gave up, and write the manifest.
+        """Convert all plays and write the manifest.
 
-        ``decisions``: tasks to convert otherwise or not at all, and ``refused_values``: name of a value → the reason
-        that a manifest cannot have it.
+        ``decisions``: the tasks to convert to an `ansible_module` or not at all, and the values to do without, because
+        validation refused them in the manifests of earlier attempts.
         """
         self._path = path
         self._runtime = runtime
@@ -246,8 +246,8 @@ class _Attempt:
     ) -> Converted:
         """Return one of ``tasks`` without the resources that ``declared`` has already, and add the new ones there.
 
-        A resource that contradicts the earlier declaration is left out with a comment; a task without any other
-        resource is then not converted, for that reason.
+        A resource that contradicts the earlier declaration is left out with a comment; if it is the task's only one,
+        the task is not converted. A resource may get a new title: `notify` of other tasks must then have it too.
         """
         rows, comments, conflict = [], list(task.comments), ""
         for row in task.declarations:
@@ -270,11 +270,11 @@ class _Attempt:
         return task._replace(declarations=rows, comments=tuple(comments), reason=reason)
 
     def _merged(self, row: ConvertedResource, declared: Mapping[str, ConvertedResource]) -> ConvertedResource | None:
-        """Return the earlier declaration of the same resource that this one was merged into, or None without one.
+        """Return the earlier declaration of the same resource, with this one merged into it; None if this one is new.
 
-        ``declared``: reference → declaration. If both contradict, but never apply together because their loops or
-        conditions differ, this one gets a new title, and the former one becomes its namevar: ``File[/a (2)]`` with
-        ``path: /a``. Raise ``Unconvertible`` for any other contradiction.
+        ``declared``: reference → declaration. Two that contradict both stay if they never apply together, because their
+        loops or conditions differ: this one gets a new title, and its former title as the namevar, such as
+        ``File[/a (2)]`` with ``path: /a``. Raise ``Unconvertible`` for any other contradiction.
         """
         first, titles = row.reference, numbered(row.title)
         while (earlier := declared.get(row.reference)) is not None and not earlier.merge(row):
@@ -371,9 +371,10 @@ def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:
 
 
 def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Condition, list[str]]:
-    """Return the condition for all resources of a play, that this host is one of its ``hosts``, and comments.
+    """Return the condition that this host is one of a play's ``hosts``, and comments on keywords without a counterpart.
 
-    A manifest is for one machine; if all plays have the same hosts, ``--on`` chooses them, and the condition is True.
+    All resources of the play get the condition, because all plays become one manifest. It is True if all plays have the
+    same hosts, or if groups cannot express them: the user then chooses the hosts with ``--on``.
     """
     comments = []
     if play.keywords.get("serial"):

@@ -117,7 +117,10 @@ def no_counterpart(subject: str) -> NoReturn:
 
 
 def written(value: object) -> Any:
-    """Return a converted value in the form of a manifest: references as ``${...}``, without omitted members."""
+    """Return a converted value as the manifest's data: references as texts ``${...}``, without omitted members.
+
+    During the conversion references are objects, so that a literal text that looks like one is not taken for one.
+    """
     if isinstance(value, ValueReference):
         return str(value)
     if isinstance(value, dict):
@@ -133,7 +136,10 @@ def written_text(value: object) -> str:
 
 
 def literal(value: object) -> Any:
-    """Return plain data as a manifest writes it, each ``${`` escaped. Raise ``Unconvertible`` for encrypted values."""
+    """Return plain data as a manifest writes it, each ``${`` escaped, which would otherwise begin a reference.
+
+    Raise ``Unconvertible`` for encrypted values.
+    """
     if has_vault(value):
         refuse("a value in it is encrypted by ansible-vault")
     return values.literal(value)
@@ -269,7 +275,10 @@ class Expressions:
         return [self.value(part) for part in value] if isinstance(value, list) else literal(value)
 
     def _text(self, text: str) -> Any:
-        """Return a playbook's text as a value: itself, a reference, a text with references, or a call of `template`."""
+        """Return a playbook's text as a value: itself, a reference, a text with references, or a call of `template`.
+
+        A text that is one expression and nothing else has the expression's value, which may be a list or number.
+        """
         if "{{" not in text and "{%" not in text and "{#" not in text:
             return literal(text)
         template = parse_template(text)
@@ -285,8 +294,9 @@ class Expressions:
     def _piece(self, text: str, *, in_text: bool = False) -> Any:
         """Return the value of a piece of a text: itself, or for an expression in braces a reference.
 
-        An expression without a counterpart becomes a call of the function `template`, unless it is a collection, as a
-        template returns text. ``in_text``: the value is only a part of the text.
+        An expression without a counterpart becomes a call of the function `template`, which returns text: a collection
+        that is the whole value is refused. ``in_text``: the value is only a part of a text, as which a collection is
+        text too.
         """
         if not _EXPRESSION.fullmatch(text):
             return literal(text)
@@ -402,7 +412,11 @@ class Expressions:
         no_counterpart("arithmetic")
 
     def _call(self, node: nodes.Call) -> Any:
-        """Return the value of a function or method call. Raise ``Unconvertible`` for one without a counterpart."""
+        """Return the value of a function or method call. Raise ``Unconvertible`` for one without a counterpart.
+
+        A method such as ``text.lower()`` is the filter of the same name, ``range`` a function of `std`, and ``lookup``
+        of a file in a task's argument the text of that file of the playbook.
+        """
         function = node.node
         if isinstance(function, nodes.Getattr) and function.attr in {"split", "replace", "lower", "upper"}:
             return self._filter(nodes.Filter(function.node, function.attr, node.args, [], None, None))
@@ -469,7 +483,8 @@ class Expressions:
     def _default(self, subject: nodes.Expr, node: nodes.Filter) -> Any:
         """Convert ``subject | default(value, boolean)``: a variable may lack a value, any other expression has one.
 
-        Raise ``Unconvertible`` with ``boolean`` if the subject may be empty: the default would replace that too.
+        With ``boolean`` (``replaces_empty``) the default also replaces an empty subject. A manifest cannot do that, so
+        raise ``Unconvertible`` if the subject may be empty.
         """
         arguments = dict(zip(("default_value", "boolean"), node.args, strict=False))
         arguments |= {str(option.key): option.value for option in node.kwargs}
@@ -569,8 +584,7 @@ class Expressions:
     def _test(self, node: nodes.Test) -> Condition:
         """Convert Jinja's ``VALUE is TEST`` to a condition. Raise ``Unconvertible`` for an unknown test.
 
-        The test for a definition comes first, as its operand may have no value; the other tests begin with converting
-        it.
+        ``is defined`` comes first: its operand may have no value, whereas all other tests convert their operand.
         """
         name = node.name.removeprefix("ansible.builtin.")
         chain = _chain(node.node)
@@ -583,12 +597,14 @@ class Expressions:
         if name in {"version", "version_compare"} and node.args:
             return self._version_test(node)
         if name in {"match", "search", "regex"} and len(node.args) == 1:
+            # a manifest has a pattern between slashes
             pattern = written_text(self.value_of(node.args[0])).replace("/", r"\/")
             anchored = f"^{pattern}" if name == "match" and not pattern.startswith("^") else pattern
             return {self._path(self.value_of(node.node)): {"matches": f"/{anchored}/"}}
         if name in {"true", "false", "truthy", "falsy"}:
             condition = self.condition(node.node)
             return condition if name[0] == "t" else negated(condition)
+        # ``sameas(none)`` is the test ``none``, with any other argument a comparison
         if name == "sameas" and len(node.args) == 1 and node.args[0] != nodes.Const(None):
             return self._comparison(node.node, "eq", node.args[0])
         if name in {"none", "sameas"}:
@@ -618,7 +634,10 @@ class Expressions:
 
 
 def _comparable(path: str, value: object) -> Any:
-    """Return a constant as a comparison with ``path`` needs it: for ``facts.os.*``, such as a release, as a text."""
+    """Return a constant in the data type that a comparison with ``path`` needs.
+
+    Facts such as the release of the system are texts, with which a playbook may compare a number: 12 becomes ``"12"``.
+    """
     if value is OMIT:
         no_counterpart("a comparison with 'omit'")
     is_text = path.startswith("facts.os.") and not isinstance(value, (str, bool))
@@ -667,7 +686,7 @@ def _optional_names(template: nodes.Template) -> Iterator[str]:
 def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield the variables that a template reads, so that its call passes them: ``a.b[0]`` as ``("a", ("b", "0"))``.
 
-    The keys are texts, as the caller sorts them.
+    All keys are texts, because the caller sorts them, and numbers and texts have no common order.
     """
     waiting: list[nodes.Node] = [template]
     while waiting:
@@ -675,7 +694,7 @@ def _chains(template: nodes.Template) -> Iterator[tuple[str, tuple[Any, ...]]]:
         chain = _chain(node) if isinstance(node, (nodes.Name, nodes.Getattr, nodes.Getitem)) else None
         if chain is None:
             waiting += node.iter_child_nodes()
-        elif not (isinstance(node, nodes.Name) and node.ctx != "load"):
+        elif not (isinstance(node, nodes.Name) and node.ctx != "load"):  # not the ``x`` that ``{% set x = 1 %}`` sets
             yield chain[0], tuple(map(str, chain[1]))
 
 
@@ -699,7 +718,8 @@ def terms(text: object) -> Iterator[nodes.Expr]:
 def changed_results(node: nodes.Node, results: Container[str]) -> list[str]:
     """Return the results in a term such as ``a is changed or b.changed``: ``["a", "b"]``; none for other terms.
 
-    Such a term becomes a `notify` of these tasks. ``results``: the names that earlier tasks have registered.
+    Such a term becomes a `notify` of each of these tasks, which is an "or" of changes: an "or" with any other test
+    cannot be expressed. ``results``: the names that earlier tasks have registered.
     """
     if isinstance(node, nodes.Or):
         left, right = changed_results(node.left, results), changed_results(node.right, results)
@@ -722,6 +742,7 @@ def result_test(node: nodes.Node, results: Container[str]) -> tuple[str, bool] |
     if isinstance(node, nodes.Not):
         inner = result_test(node.node, results)
         return None if inner is None else (inner[0], not inner[1])
+    # ``test`` is a key of ``_RESULT_TESTS``: "is failed", "rc eq 0", or a member alone, "stat.exists"
     if isinstance(node, nodes.Test):
         name, member = _result_member(node.node, results)
         test = f"is {node.name}" if not member else ""

@@ -57,7 +57,8 @@ class ConvertedResource:
     def merge(self, other: ConvertedResource) -> bool:
         """Merge a second declaration of the resource into this one; return False, without a change, if they contradict.
 
-        Two tasks may set different attributes of one resource, but a manifest declares it once.
+        Two tasks may set different attributes of one resource, but a manifest declares it once. Conditions and loops
+        must be equal, since they hold for the whole resource; the lists of both for `notify` and `tag` are joined.
         """
         mine, theirs = self.attributes, dict(other.attributes)
         if any(mine.get(name) != theirs.get(name) for name in _CONDITIONAL):
@@ -81,6 +82,7 @@ class ModuleTask:
     def __init__(self, task: Task, scope: TaskScope, directory: str, *, in_loop: bool, element: int = 0) -> None:
         """Convert the arguments, with the variables in ``scope``. ``directory`` is the playbook's.
 
+        An argument's error is raised when the argument is taken: one that the module's resource ignores does no harm.
         ``in_loop``: the task has a loop that becomes `for_each`. Any other loop has a ``ModuleTask`` for each
         ``element``.
         """
@@ -116,7 +118,10 @@ class ModuleTask:
         return None if user is OMIT or user == "root" else user
 
     def take(self, *names: str, default: object = None) -> Any:
-        """Return the value of an argument by its name or aliases, or the default. All names count as used."""
+        """Return the value of an argument by its name or aliases, or the default.
+
+        All names count as used: ``check_all_used`` refuses a task with an argument that its resource does not use.
+        """
         self._used.update(names)
         if error := next((self._refused[name] for name in names if name in self._refused), None):
             raise error
@@ -177,8 +182,9 @@ class ModuleTask:
     def items(self, *names: str) -> list[Any] | ValueReference | None:
         """Return the list in an argument, which Ansible also accepts as a text with commas; or None.
 
-        A reference to a list stays as it is. If it leads to texts in the elements of a loop, these are split at their
-        commas. A reference whose value is known to be a text without commas is the only item.
+        A manifest cannot split the value of a reference. So texts in the elements of a loop are split there, in the
+        collection; an input's default without a comma makes the reference a list of one item; any other reference is
+        taken for a list.
         """
         value = self.take(*names)
         if isinstance(value, ValueReference):
@@ -287,16 +293,19 @@ class ModuleTask:
         return declaration
 
     def _title_obstacle(self, title: str) -> str:
-        """Return the reason that a text cannot be a title, or "": titles are known before the run, and no secrets."""
+        """Return the reason that a text cannot be a title, or "".
+
+        Titles are shown, so that they cannot be secret, and identify resources before anything is read.
+        """
         if reason := self.scope.names.obstacle(title):
             return f"{reason}, and names are known before"
         return "depends on a secret, and names are shown" if self.scope.names.has_secret(title) else ""
 
     def named(self, type_name: str, name: str, attributes: dict[str, object]) -> ConvertedResource:
-        """Declare a resource whose title has no meaning, such as an `exec`: it is the task's name, or else ``name``.
+        """Declare a resource whose title has no meaning, such as an `exec`: the title is the task's name, or ``name``.
 
-        The name of the type replaces a name that a manifest cannot have as a title. A number behind an equal title of
-        another task or element distinguishes the two.
+        A name that cannot be a title, such as one with a secret, is replaced by the name of the type. A title that
+        another task or element has already gets a number.
         """
         title = self.task.name or name
         if "{{" in title:

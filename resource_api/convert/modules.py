@@ -75,13 +75,16 @@ def _into(task: ModuleTask, destination: object, name: object) -> Any:
 
 
 def _declare_file(task: ModuleTask, path: object, attributes: dict[str, object]) -> None:
-    """Declare a file with the arguments that all modules for whole files have. ``attributes``: those of its content."""
+    """Declare a file for `copy` or `template`, with the arguments that both have, such as permissions and ``force``.
+
+    ``attributes``: those of the file's content.
+    """
     backup, force = task.flag("backup"), task.flag("force", default=True)
     attributes |= task.permissions() | task.check_command() | ({"backup": backup} if backup is not None else {})
     if force is not True:
         if force is not False:
             no_counterpart("'force' that is an expression")
-        # What exists is not overwritten.
+        # Without `force` Ansible writes only a missing file: a later difference of the content is ignored.
         content = "content" if "content" in attributes else "source"
         attributes["lifecycle"] = {"ignore_changes": [content]}
     if isinstance(path, str) and not path.startswith(("/", "${")):
@@ -159,7 +162,7 @@ def line_in_file(task: ModuleTask) -> None:
     task.ignore("backup")
     _declare_edited_file(task, path)
     attributes = {"ensure": state, "path": path, "match": match, "line": line, **_insertion(task)}
-    if state == "absent" and match is not None:
+    if state == "absent" and match is not None:  # all lines that match are removed, whatever ``line`` is
         attributes["line"] = None
     elif line is None:
         no_counterpart("a line without a text")
@@ -286,7 +289,8 @@ def _declare_names(
     """Declare a resource for each name, or one with `for_each` if the names are a reference to a list.
 
     ``NAME=VERSION`` becomes `ensure: VERSION`; all names have the same other ``attributes``. Raise ``Unconvertible``
-    for another form of a version, or a reference in a loop, as a resource has one `for_each` only.
+    for another form of a version; for a list within a loop, as a resource has one `for_each` only; and for a list that
+    is secret or known too late for the titles.
     """
     if isinstance(names, ValueReference) and names.path.startswith("each."):  # one element, which is a name
         names = [names]
@@ -408,7 +412,11 @@ def group(task: ModuleTask) -> None:
 
 
 def authorized_key(task: ModuleTask) -> None:
-    """Convert `authorized_key` to an `ssh_authorized_key` for each literal line."""
+    """Convert `authorized_key` to an `ssh_authorized_key` for each line of its keys.
+
+    The lines must be literal, because each is split into options, type, key and comment. A key without a comment is
+    named after its user and last characters, so that two keys have different titles.
+    """
     name, state = task.need("user"), task.ensure()
     if task.switch("exclusive"):
         no_counterpart("'exclusive'")
@@ -428,9 +436,9 @@ def authorized_key(task: ModuleTask) -> None:
 
 
 def service_and_state(task: ModuleTask) -> tuple[Any, str]:
-    """Return the name, or None, and the state, or "", of the service of a task or handler.
+    """Return the name (or None) and the state (or "") of the service of a task or handler, which both must read.
 
-    Arguments that need no counterpart count as used.
+    Arguments such as ``daemon_reload`` are ignored: a provider reloads changed units by itself.
     """
     if task.word("scope", default="system") != "system":
         no_counterpart("a service of a user")
@@ -482,7 +490,10 @@ def cron(task: ModuleTask) -> None:
 
 
 def git(task: ModuleTask) -> None:
-    """Convert `git` to a `git_checkout` by the task's user; without `update` it is cloned, and never updated."""
+    """Convert `git` to a `git_checkout` by the task's user; without `update` it is cloned, and never updated.
+
+    A secret in its arguments, such as one in the URL, is refused: the list of processes would show it.
+    """
     attributes: dict[str, object] = {"source": task.need("repo", "name"), "revision": task.take("version")}
     if task.scope.names.has_secret(attributes):
         no_counterpart("a secret in an argument of git")
@@ -497,7 +508,10 @@ def git(task: ModuleTask) -> None:
 
 
 def sysctl(task: ModuleTask) -> None:
-    """Convert `sysctl` to a `sysctl`, whose value is only written to the file if the task does not apply it."""
+    """Convert `sysctl` to a `sysctl`.
+
+    A task that neither reloads the file nor sets the value in the kernel becomes `apply: false`: only the file changes.
+    """
     state, name = task.ensure(), task.need("name", "key")
     target = task.take("sysctl_file", default="/etc/sysctl.conf")
     applies = task.switch("reload", default=True) or task.switch("sysctl_set")
@@ -626,7 +640,8 @@ def command(task: ModuleTask) -> None:
     attributes = command_attributes(task)
     words = attributes["command"]
     name = shlex.join(map(str, words)) if isinstance(words, list) else written_text(words)
-    if isinstance(words, list) and ("${" in name or name.startswith("'")):  # a title has no quotes around it
+    # ``shlex`` puts quotes around a reference, and a manifest takes quotes around a title for a mistake
+    if isinstance(words, list) and ("${" in name or name.startswith("'")):
         name = " ".join(map(str, words))
     task.named("exec", name, attributes)
 

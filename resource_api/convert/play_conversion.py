@@ -120,9 +120,13 @@ class PlayConversion:
         self._notifications: dict[int, set[int]] = {}
 
     def converted(self) -> list[Converted]:
-        """Return the tasks and the notified handlers, each with its declarations or the reason for none."""
+        """Return the tasks and the notified handlers, each with its declarations or the reason for none.
+
+        Handlers are converted first, because the `notify` of a task needs their references. They see the variables that
+        all tasks include; then the variables are reset, because a task sees only those that are included before it.
+        """
         self._names.enter(self._play)
-        for task in self._play.tasks:  # Ansible runs handlers last, with the variables of all tasks
+        for task in self._play.tasks:
             if task.short == "include_vars":
                 self._names.add_variables(task.arguments)
         for handler in reversed(self._play.handlers):  # a handler can notify those behind it
@@ -145,12 +149,15 @@ class PlayConversion:
         return notified
 
     def _attempt(self, task: Task, *, is_handler: bool = False) -> Converted:
-        """Return a task with its declarations, or with the reason for none, and register its result."""
+        """Return a task with its declarations, or with the reason for none.
+
+        The name in its keyword `register` gets its result: later tasks test it, or use its values.
+        """
         try:
             converted = self._convert(task, is_handler=is_handler)
         except Unconvertible as error:
             converted = Converted(task, reason=str(error))
-        if register := task.keywords.get("register"):  # a check has no resources, but a command for later guards
+        if register := task.keywords.get("register"):  # of a check, the command that becomes a guard of later tasks
             self._names.results[str(register)] = converted.check or _result_of(converted.declarations)
         return converted
 
@@ -208,8 +215,8 @@ class PlayConversion:
     def _unrolled(self, task: Task, loop: Loop, elements: Sequence[object], *, is_handler: bool = False) -> Converted:
         """Convert a loop over literal elements to one resource for each, with its values.
 
-        Each is converted as a task of its own, in which ``item`` is a variable. Ansible's `with_items` repeats over the
-        items of a list within the list: for an expression they are not known, so it is refused.
+        Each is converted as a task of its own, in which ``item`` is a variable. Ansible's `with_items` replaces a list
+        within the list by its items: an element that is a reference to a list is refused, as its items are not known.
         """
         expressions = Expressions(TaskScope(self._names, task.variables))
         if loop.kind == "with_items" and any(
@@ -227,12 +234,16 @@ class PlayConversion:
         return Converted(task, declarations, tuple(comments))
 
     def _collection(self, loop: Loop, expressions: Expressions) -> Any:
-        """Return a loop's collection for `for_each`. Raise ``Unconvertible`` for one known only during a run."""
+        """Return a loop's collection for `for_each`. Raise ``Unconvertible`` for one that `for_each` cannot have.
+
+        `for_each` takes a mapping as it is, so the filter `dict2items` is dropped. It does not replace a list within
+        the list by its items, as `with_items` does: literal lists are flattened here, other ones by `std.flatten`.
+        """
         if loop.kind == "with_fileglob":
             refuse("a pattern of files is no collection of a manifest")
         if loop.kind not in {"loop", "with_items", "with_list", "with_dict"}:
             no_counterpart(f"'{loop.kind}'")
-        if _is_items(loop.collection):  # `for_each` takes the mapping of ``{{ MAPPING | dict2items }}`` itself
+        if _is_items(loop.collection):  # ``{{ MAPPING | dict2items }}`` → ``{{ MAPPING }}``
             return expressions.value(_ITEMS_FILTER.sub("}}", loop.collection))
         collection = expressions.value(loop.collection)
         if loop.kind == "with_items" and not isinstance(collection, ValueReference):
@@ -313,8 +324,8 @@ class PlayConversion:
     def _metaparameters(self, task: Task, condition: Condition, for_each: LoopNames | None) -> dict[str, object]:
         """Return the metaparameters that the keywords of a task become, in addition to its ``condition``.
 
-        ``condition``: that of its `when`, which is joined with the play's. A task of `rescue` gets `on_failure`, with
-        the resources of the block whose failure it follows.
+        ``condition``: that of its `when`, which is joined with the play's. A task of `rescue` gets `on_failure` with
+        the resources of its block. They must have fixed titles: one with ``${each.`` has a value only in its own loop.
         """
         condition = all_of([self._condition, condition])
         topics = as_list(task.keywords.get("notify"))
@@ -465,7 +476,8 @@ def _declare_refreshed_service(module: ModuleTask) -> None:
 def _add_keywords(module: ModuleTask) -> Iterator[str]:
     """Add the effects of a task's keywords about failures, tries and environment variables; yield comments.
 
-    A comment tells the user which keyword has no counterpart in the manifest, or a different one.
+    A comment shows a keyword without an equal counterpart. ``changed_when: false`` needs none if the command has a
+    guard; a command without a guard runs, and is reported as a change, in every apply.
     """
     keywords, declarations = module.task.keywords, module.declarations
     execs = [row for row in declarations if row.type == "exec"]
@@ -509,7 +521,10 @@ def _add_tries(keywords: Mapping[str, Any], declarations: Sequence[ConvertedReso
 def _add_failures(
     keywords: Mapping[str, object], declarations: Sequence[ConvertedResource], execs: Sequence[ConvertedResource]
 ) -> Iterator[str]:
-    """Convert ``ignore_errors`` and ``failed_when``; yield comments about the parts without a counterpart."""
+    """Convert ``failed_when`` to the exit codes that commands accept; yield comments about parts without a counterpart.
+
+    These are ``ignore_errors``, other forms of ``failed_when``, and ``failed_when`` of resources that are no commands.
+    """
     if keywords.get("ignore_errors") or keywords.get("failed_when") is False:
         yield "a failure is not ignored: it skips the dependents, and the exit code is 1"
     elif "failed_when" in keywords:
@@ -539,7 +554,7 @@ class _Conditions:
     """The terms of a task's `when`: a condition, and those about results of earlier tasks."""
 
     def __init__(self, task: Task, expressions: Expressions, names: Names) -> None:
-        """Convert the terms of a task's `when`. Raise ``Unconvertible`` also if they never hold.
+        """Convert the terms of a task's `when`. Raise ``Unconvertible`` also if they never hold: the task never runs.
 
         Terms about results of earlier tasks are set aside for ``add_guards``: a manifest's condition is evaluated
         before anything is read, and cannot test them.
@@ -606,9 +621,10 @@ class _Conditions:
 
 
 def _result_of(declarations: Sequence[ConvertedResource]) -> Result:
-    """Return the registered result of a task, for later tasks; only that of one `ansible_module` has values.
+    """Return the registered result of a task with these declarations, for the later tasks that use it.
 
-    Later tasks may also test for changes of any of its resources.
+    Later tasks can test for changes of any of the resources. They can use values, such as the output, only if there is
+    exactly one `ansible_module` and no loop: its attribute ``result`` has them.
     """
     modules_of_task = [row for row in declarations if row.type == "ansible_module"]
     references = [row.reference for row in modules_of_task if "for_each" not in row.attributes]

@@ -162,8 +162,8 @@ class _Reader:
         self._variables: dict[str, Variable] = {}
         self._remarks: list[tuple[Location, str]] = []
         self._handlers: list[Task] = []
-        #: The uses of the play's roles; directory of a role → its variables that the play has with other values, from
-        #: an earlier role.
+        #: The uses of the play's roles, to skip equal ones. Directory of a role → its variables for its own tasks only,
+        #: because an earlier role has given the play other values of the same names.
         self._role_uses: set[str] = set()
         self._roles: dict[str, dict[str, object]] = {}
         #: Variable of a role → its source, ``defaults`` or ``vars``, which have different precedence.
@@ -237,7 +237,7 @@ class _Reader:
         return {name: Variable(value, Location(path, *positions[name])) for name, value in data.items()}
 
     def _read_group_variables(self, directory: str) -> None:
-        """Add the variables of the group `all` beside a playbook."""
+        """Add the variables of the group `all` beside a playbook: the only group to which every host belongs."""
         for name in ("all", "all.yml", "all.yaml", "all/main.yml", "all/vars.yml"):
             path = os.path.join(directory, "group_vars", name)
             if os.path.isfile(path):
@@ -267,7 +267,8 @@ class _Reader:
     def _role(self, name: object, context: _Context, location: Location, tasks_from: str = "main") -> list[Task]:
         """Return the tasks of a role, those of its dependencies first; add its variables and handlers to the play.
 
-        Dependencies, variables and handlers count only at the first use in the play. ``tasks_from``: the file of tasks.
+        Dependencies, variables and handlers count only at the first use in the play. An equal use is not repeated, as
+        in Ansible, unless an include chooses another file of tasks by ``tasks_from``.
         """
         is_literal = isinstance(name, str) and "{{" not in name
         paths = [os.path.join(self._directory, "roles", str(name)), os.path.join(self._directory, str(name))]
@@ -309,8 +310,8 @@ class _Reader:
     def _add_role_variables(self, directory: str) -> dict[str, object]:
         """Add the variables of a role to the play: `defaults` only where the play has none of the name, `vars` always.
 
-        Return the variables whose names an earlier role has in a file of the same kind: only this role's tasks see
-        these values.
+        Two roles may have files of the same kind with the same name. The play keeps the value of the earlier role;
+        return the values of this one, which only its own tasks then get.
         """
         hidden: dict[str, object] = {}
         for kind in ("defaults", "vars"):
@@ -399,8 +400,9 @@ class _Reader:
     ) -> Iterator[Task]:
         """Yield the tasks in the file or role that a task includes.
 
-        `include_vars` yields one task, whose arguments are the file's variables: they hold for the tasks below it. An
-        include that cannot be followed yields one with the reason. ``apply`` has keywords for the included tasks.
+        `include_vars` yields one task, whose arguments are the file's variables: they hold for the tasks below it. For
+        an include that cannot be followed, yield one task that is not converted, with the reason. ``apply`` has
+        keywords for the included tasks.
         """
         context = self._inherit(context, as_mapping(arguments.get("apply")))
         if short in _ROLES:
@@ -427,7 +429,11 @@ class _Reader:
         return Task(self._task_count, module, {}, title, location, {}, problem=reason)
 
     def _module(self, task: Mapping, file: str) -> tuple[str, Any]:
-        """Return a task's module, its only key that is no keyword, and raw arguments. Raise ``ManifestError``."""
+        """Return the name of a task's module, and its arguments as written.
+
+        The module is the only key that is no keyword, or the value of `action` in the older form ``action: copy src=a
+        dest=b``. Raise ``ManifestError`` for a task without a module, or with two.
+        """
         names = [key for key in task if key not in _KEYWORDS and not key.startswith("with_")]
         for key in ("action", "local_action"):
             value = task.get(key)
@@ -463,7 +469,11 @@ class _Reader:
         return Loop(kind, task[kind], variable, index) if kind else None
 
     def _inherit(self, context: _Context, entry: dict[str, Any]) -> _Context:
-        """Return the context of the tasks inside a play, block, include or role; for a task, its own."""
+        """Return the context of the tasks inside a play, block, include or role; for a task, its own.
+
+        As in Ansible, conditions, tags, notifications, environment variables and defaults of modules are added to the
+        inherited ones; other keywords replace them.
+        """
         keywords = dict(context.keywords)
         keywords |= {key: entry[key] for key in _INHERITED if key in entry}
         if "notify" in entry:

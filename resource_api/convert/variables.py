@@ -161,7 +161,9 @@ class Names:
         #: Of the present play, by name: its variables and the registered results. ``enter`` replaces them.
         self._variables: dict[str, Variable] = {}
         self.results: dict[str, Result] = {}
-        #: ``("fact", name)``, ``("unknown", name)``, or (variable or function, its value as text) → its input or value.
+        #: The inputs and values that exist already, so that equal ones are shared. The keys: ``("fact", name)`` for
+        #: `set_fact`, ``("unknown", name)`` for a variable that the playbook does not define, (name, value as text) for
+        #: a variable, and (function, arguments as text) for a call.
         self._named: dict[tuple[str, str], ValueReference] = {}
         #: The variables that are being declared, to find one that is defined by itself.
         self._computing: list[str] = []
@@ -181,15 +183,19 @@ class Names:
         self._used_by.clear()
 
     def set_fact(self, name: str, value: object, location: Location) -> None:
-        """Name a value that a task sets by `set_fact`: later tasks of all plays use it in place of the variable."""
+        """Name a value that a task sets by `set_fact`: later tasks of all plays use it in place of the variable.
+
+        The play's variable of that name is removed, as it would otherwise still be evaluated at each use.
+        """
         self._named["fact", name] = self._value(name, value, f"{location}: set_fact")
         self._variables.pop(name, None)
         self._used_by.clear()
 
     def written_with(self, name: str, local: set[str]) -> Any:
-        """Return a variable of the play as written if its value uses ``local`` names of a task; else ``_MISSING``.
+        """Return the text of a play's variable if it uses ``local`` names, variables of one task; else ``_MISSING``.
 
-        Ansible evaluates it at each use: it differs from task to task, and cannot be a value of the manifest.
+        Ansible evaluates a variable at each use, so that such a one differs from task to task. The task converts it
+        itself; any other variable becomes one value of the manifest, which all tasks share.
         """
         if name not in self._variables or not local:
             return _MISSING
