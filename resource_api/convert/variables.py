@@ -293,8 +293,8 @@ class Names:
     def repeat_over(self, collection: object) -> None:
         """Adapt a mandatory input to the `for_each` that repeats over it, or over a member of it.
 
-        It gets the data type of collections. Titles show its elements: a sensitivity guessed from its name is dropped.
-        Raise ``Unconvertible`` for an encrypted value.
+        The input gets the data type of collections. Titles show the elements, which therefore cannot be secret: an
+        input that is sensitive only because of its name is so no more, and an encrypted value raises ``Unconvertible``.
         """
         match = _INPUT.match(collection.path) if isinstance(collection, ValueReference) else None
         declared = self.inputs.get(match[1]) if match else None
@@ -355,7 +355,8 @@ class Names:
     def class_of(self, value: object) -> type:
         """Return the Python class of a value, or of the value that a reference leads to: conversions depend on it.
 
-        It is known of an input's default and of most functions' results, and otherwise ``NoneType``.
+        It is known of an input's default and of most functions' results, and otherwise ``NoneType``. A lookup is taken
+        to have the class of its literal default, since its result is either that or a value in its place.
         """
         if isinstance(value, ValueReference):
             named = self.values.get(value.path.removeprefix("values."))
@@ -440,9 +441,10 @@ class LoopNames:
     def value_or(self, keys: tuple[str | int, ...], default: object, *, replaces_empty: bool) -> Any:
         """Return the counterpart of ``item.x | default(value)``, with ``keys`` the path ``x``.
 
-        `for_each` has no defaults: the elements without the member get it, in place, and the result is the reference
-        to the member; or the default itself, if all elements lack it. ``replaces_empty``: an empty member counts as
-        missing. With ``Omit`` as the default the member stays missing: the attribute is then not declared.
+        `for_each` has no defaults: the default is written into the collection's elements that lack the member, and the
+        result is the reference to the member. If all elements lack it, the result is the default itself.
+        ``replaces_empty``: an empty member counts as missing. With ``Omit`` as the default nothing is written, so that
+        the attribute is not declared for those elements.
         """
         elements = elements_of(self.collection)
         is_known = isinstance(self.collection, (dict, list)) and all(isinstance(part, dict) for part in elements)
@@ -537,7 +539,10 @@ class TaskScope:
         return self.names.class_of(value)
 
     def test_obstacle(self, path: str) -> str:
-        """Return the reason that a condition cannot test a path, or "": it is evaluated before all reads, and shown."""
+        """Return the reason that a condition cannot test a path, or "".
+
+        A condition is evaluated before anything is read, and shown: values known later, and secrets, cannot be tested.
+        """
         if reason := self.names.obstacle(ValueReference(path)):
             return f"a condition that {reason}"
         return "a condition about a secret" if self.names.has_secret(path) else ""
@@ -574,12 +579,14 @@ class TaskScope:
     ) -> Any:
         """Return the counterpart of ``name.keys | default(default)``.
 
-        A defined name has its value, an unknown one becomes an input with the default, and a member is looked up by
-        `std.lookup`, which gets the default. Raise ``Unconvertible`` with ``replaces_empty`` for a value that may be
-        empty. ``Omit`` as the default makes a value optional: null for an input, no default for a lookup.
+        A defined variable keeps its value, and an undefined one becomes an input with the default. A member of a
+        reference, which may be missing only in the run, becomes a call of `std.lookup` with the default. ``Omit`` as
+        the default means null for an input, and no default for a lookup. ``replaces_empty``: the default also replaces
+        an empty value; as a manifest cannot do that, raise ``Unconvertible`` for a value that may be empty.
         """
         if self._loop is not None and name == self._loop.variable:
             return self._loop.value_or(keys, default, replaces_empty=replaces_empty)
+        # variables of Ansible itself are defined by it, or refused by ``resolve``
         is_undefined = not self.has_value(name) and name not in _MAGIC and not name.startswith("ansible_")
         if is_undefined and not keys:
             if isinstance(default, ValueReference):
@@ -590,7 +597,7 @@ class TaskScope:
         value = self.resolve(name, ())
         if not keys:
             return value
-        if not isinstance(value, ValueReference):
+        if not isinstance(value, ValueReference):  # a literal value: whether it has the member is known here
             with suppress(Unconvertible):
                 return follow(value, keys)
             return default
@@ -630,7 +637,8 @@ class TaskScope:
     def _builtin(self, name: str, keys: tuple[str | int, ...]) -> Any:
         """Return the value of a variable of Ansible, or an input for an unknown one.
 
-        Facts have other names here. Raise ``Unconvertible`` for a variable about Ansible's run or other hosts.
+        Facts have other names here. Raise ``Unconvertible`` for a variable about Ansible's run or other hosts, for an
+        unknown fact, and for names such as ``lookup`` that are no variables: an input of that name would be wrong.
         """
         if name == "omit":
             return OMIT
@@ -653,7 +661,10 @@ class TaskScope:
 
 
 def _unescaped(value: object) -> Any:
-    """Return a converted value as plain data again, ``$${`` unescaped: an input's default escapes it itself."""
+    """Return a converted value as plain data again, ``$${`` unescaped, as the default of an input.
+
+    The input's declaration escapes its default when it is written, which would otherwise happen twice.
+    """
 
     def unescaped(part: object) -> object:
         return part.replace("$${", "${") if isinstance(part, str) else part

@@ -196,7 +196,8 @@ class Channel:
     def _limited(self, call: _Call) -> Iterator[None]:
         """Bound the operations of the ``with`` block by the time limit of a call.
 
-        After it, and if the connection fails, close the connection, now of unknown state, and raise ``CallError``.
+        When the limit is over or the connection fails, close the connection and raise ``CallError``: a later call could
+        otherwise read the rest of this one's response.
         """
         try:
             # Never 0, which would mean not to wait at all.

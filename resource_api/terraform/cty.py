@@ -29,7 +29,7 @@ _LARGEST: Final = 1 << 63
 
 
 def parse_type(constraint: bytes) -> Type:
-    """Return the type of a constraint in JSON.
+    """Return the type that a schema declares, as JSON, for an attribute or parameter.
 
     >>> parse_type(b'["map", ["list", "string"]]')
     ('map', ('list', 'string'))
@@ -38,7 +38,10 @@ def parse_type(constraint: bytes) -> Type:
 
 
 def _type_from_json(constraint: Any) -> Type:
-    """Return a type of cty from its JSON, whose lists become pairs: ``["set", "string"]`` → ``("set", "string")``."""
+    """Return a type of cty from its JSON, in the form of this module: ``["set", "string"]`` → ``("set", "string")``.
+
+    Types then have exactly two parts, without the names of optional attributes, which values do not depend on.
+    """
     if isinstance(constraint, str):
         return constraint
     word, inner = constraint[:2]  # a third part names the optional attributes of an object
@@ -53,9 +56,9 @@ def to_dynamic(kind: Type, value: object) -> Message:
 
 
 def _packed(kind: Type, value: object) -> object:
-    """Return a value of the type ``kind`` in the form that msgpack encodes; programs need secrets in clear text.
+    """Return a value of the type ``kind`` in the form that msgpack encodes, for a program, with secrets in clear text.
 
-    A ``dynamic`` value is a pair with its own type.
+    As in cty, an integer that MessagePack cannot hold is a text, and a ``dynamic`` value a pair with its own type.
     """
     if isinstance(value, Sensitive):
         value = value.reveal()
@@ -96,7 +99,10 @@ def from_dynamic(kind: Type, value: Message | None) -> Any:
 
 
 def _unpacked(kind: Type, raw: Any) -> Any:
-    """Return a value from MessagePack by its type; an extension is an unknown value, and sets get one order."""
+    """Return a value from MessagePack by its type.
+
+    MessagePack's extension values stand for unknown values. Sets get one order, so that equal ones compare as equal.
+    """
     if raw is None or isinstance(raw, msgpack.ExtType):
         return None if raw is None else UNKNOWN
     if kind == "dynamic":
@@ -135,7 +141,10 @@ def _mapped(kind: Type, value: Any, function: Callable[[Type, Any], Any]) -> obj
 
 
 def _scalar(kind: str, raw: object) -> object:
-    """Return a text, boolean or number as Python has it; a whole number in any form is an integer."""
+    """Return a text, boolean or number as Python has it.
+
+    A program may send the number 5 as ``5``, ``5.0`` or ``"5"``: a whole number is always an integer, as in manifests.
+    """
     if kind != "number":
         return raw
     if isinstance(raw, str):

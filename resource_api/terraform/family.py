@@ -57,9 +57,9 @@ class Family:
     ) -> None:
         """Use the program at ``path``, which is trusted, for types that begin with ``name``; start nothing yet.
 
-        ``address`` and ``position``: the provider's in a manifest; an address that is not declared is guessed, as
-        programs convert states of other types by it. ``names_file``: its types' names for completion; ``log`` is called
-        with the level and the text of each line.
+        ``address`` and ``position``: the provider's in a manifest. Without a declared address one is guessed, because a
+        program that converts the state of another type is told the address of the state's provider. ``names_file``:
+        its types' names for completion; ``log`` is called with the level and the text of each line.
         """
         self.name = name
         whole = address or f"hashicorp/{name}"
@@ -167,7 +167,11 @@ class Family:
         return list(_type_names(self.name, self.schema).types)
 
     def upgraded(self, name: str, version: int, attributes: Mapping[str, object]) -> dict[str, Any]:
-        """Return a state file's values, converted by the program from schema ``version``. Raise ``DefinitionError``."""
+        """Return a resource's values in a state file, converted by the program from schema ``version`` to its own.
+
+        The import of a state file writes declarations from them, and the file may be of an older program. Raise
+        ``DefinitionError``.
+        """
         kind = object_type(self.resource_fields(name))
         raw = {"json": json.dumps(attributes).encode()}
         try:
@@ -180,7 +184,10 @@ class Family:
         return values
 
     def provider(self, name: str) -> type[BaseProvider]:
-        """Return a new provider class for a type: for a resource, or with one method for each function."""
+        """Return a new provider class for a type: for a resource, or with one method for each function.
+
+        The functions, data sources and ephemeral resources are those of the type that is named like the provider.
+        """
         configurable = (Configurable,) if self.config_fields else ()
         if name != self.name:
             return type("Provider", (*configurable, Resources), {"family": self, "type_name": name})

@@ -133,7 +133,10 @@ class Method(NamedTuple):
 
 
 def _field(text: str) -> Field:
-    """Return the field of a word of ``_TABLE``: ``attributes=2:*Attribute`` is a list, with ``<`` it would be a map."""
+    """Return the field of a word of ``_TABLE``, in which the protocol's messages are declared.
+
+    ``attributes=2:*Attribute`` is field 2, a list of messages ``Attribute``; ``<`` in place of ``*`` means a map.
+    """
     name, _, rest = text.partition("=")
     number, _, kind = rest.partition(":")
     return Field(name, int(number), kind.lstrip("*<"), kind[0] if kind[0] in "*<" else "")
@@ -160,7 +163,10 @@ class MessageMap(Mapping[str, Message]):
         self._decoded: dict[str, Message] = {}
 
     def add(self, content: int | bytes) -> None:
-        """Add an entry of a map in wire format, whose message stays encoded. Raise ``ValueError`` for other bytes."""
+        """Add an entry of a map in wire format, whose message stays encoded. Raise ``ValueError`` for other bytes.
+
+        As protobuf demands, a later entry replaces an earlier one with the same key.
+        """
         # a message itself, with the key as field 1 and the value as field 2
         entry = dict(_fields(content)) if isinstance(content, bytes) else {}
         encoded = entry.get(2, b"")
@@ -268,10 +274,10 @@ def decode(message: str, data: bytes) -> Message:
 
 
 def _fields(data: bytes) -> list[tuple[int, int | bytes]]:
-    """Return the number and the content of each field, without those of fixed size, which no listed field has.
+    """Return the number and the content of each field. Raise ``ValueError`` for a damaged message.
 
-    A field begins with a tag: its number, and in the lowest three bits the kind of its encoding. Raise ``ValueError``
-    for a damaged message.
+    A field begins with a tag: its number, and in the lowest three bits the kind of its encoding. Fields of a fixed size
+    are skipped, because ``_TABLE`` has none: they can only be those of a newer protocol.
     """
     fields: list[tuple[int, int | bytes]] = []
     position = 0

@@ -82,6 +82,7 @@ class ProviderAddress(NamedTuple):
         >>> str(ProviderAddress.parse("registry.terraform.io/hashicorp/null"))
         'hashicorp/null'
         """
+        # the last three of ["", "hashicorp", "null"]: without a host it is ""
         host, namespace, name = ["", *text.split("/")][-3:] if text.count("/") in {1, 2} else ("", "", "")
         if not (_NAME.match(namespace) and _NAME.match(name) and (_HOST.match(host) or not host)):
             msg = f"'{text}' is no address of a provider; write [HOST/]NAMESPACE/NAME, such as hashicorp/vsphere"
@@ -112,8 +113,11 @@ class Mirror(NamedTuple):
 
 
 def _matches(pattern: str, address: ProviderAddress) -> bool:
-    """Return whether a mirror's pattern ``HOST/NAMESPACE/NAME`` or ``NAMESPACE/NAME`` fits an address."""
-    host, namespace, name = ["", *pattern.split("/")][-3:]
+    """Return whether a mirror's pattern ``HOST/NAMESPACE/NAME`` or ``NAMESPACE/NAME`` fits an address.
+
+    By such patterns a user lists the providers that a mirror has or lacks.
+    """
+    host, namespace, name = ["", *pattern.split("/")][-3:]  # the host is "" in a pattern of two parts
     # an address without a host is that of each default registry
     hosts = [address.host] if address.host else ["", *DEFAULT_HOSTS]
     is_host = any(fnmatchcase(candidate, host) for candidate in hosts)
@@ -293,7 +297,10 @@ def unpacked(package: Package, open_trusted: Callable[[str], int], cache: str) -
 
 
 def _members(file: BinaryIO) -> Iterator[Member]:
-    """Yield the members of a package's zip file, all executable: some lose the mode of the program. Refuse links."""
+    """Yield the members of a package's zip file. Refuse links.
+
+    All members get the mode of an executable, because some packages do not record it for the program.
+    """
     for member in archive_members.members(file, _LIMITS):
         if member.kind == "link":
             raise ResourceError(f"'{member.name}' is a link, which no package of a provider has")
@@ -308,7 +315,10 @@ class LockedProvider(NamedTuple):
 
 
 def package_hash(directory: str) -> str:
-    """Return the hash ``h1:`` of an unpacked package, by which a lock file identifies it: a digest of all its files."""
+    """Return the hash ``h1:`` of an unpacked package, by which a lock file identifies it.
+
+    The form is Terraform's: the digest of a text with a line ``DIGEST  NAME`` for each file, in the order of names.
+    """
     paths = (os.path.join(parent, name) for parent, _, names in os.walk(directory) for name in names)
     lines = hashlib.sha256()
     for name in sorted(os.path.relpath(path, directory) for path in paths):

@@ -102,7 +102,11 @@ class PluginProcess:
             raise
 
     def _environment(self) -> dict[str, str]:
-        """Return the program's variables: the caller's, which may be credentials, without ours, and go-plugin's."""
+        """Return the environment variables of the program.
+
+        They are those of the caller, which may be credentials, without ``RESOURCE_API_...``, such as the key of the
+        state; those of go-plugin's handshake; and the private directory, in which the program makes its socket.
+        """
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         protocols = {"PLUGIN_PROTOCOL_VERSIONS": ",".join(map(str, _VERSIONS)), **_COOKIE}
         if self._client is not None:
@@ -126,7 +130,10 @@ class PluginProcess:
         self._lines.put(None)
 
     def _pass_on(self, stream: int, line: str) -> None:
-        """Queue a line of stdout before the handshake; log every line but the handshake, with its level."""
+        """Queue a line of stdout for ``_await_handshake`` until the handshake has come; log it, with its level.
+
+        The handshake itself is not logged: it is an address for this process, and no message.
+        """
         if stream == STDOUT and not hasattr(self, "version"):  # the handshake has not come yet
             self._lines.put(line)
             if line.count("|") >= _SEPARATORS:
@@ -182,7 +189,7 @@ class PluginProcess:
     @contextmanager
     def _errors(self, method: str) -> Iterator[None]:
         """Raise ``PluginError`` for a failed call, with the method's name, and the last output of an ended program."""
-        name = METHODS[method].names[self.version - 5]
+        name = METHODS[method].names[self.version - 5]  # the names in protocol 5 and in 6
         try:
             yield
         except CallError as error:

@@ -48,7 +48,8 @@ def find_all(
 ) -> list[ProviderProgram]:
     """Return the programs of a manifest's providers. Raise ``ManifestError`` with the position of each error.
 
-    ``open_trusted`` opens a file that no other user can change. Unless ``locked`` the lock file does not matter.
+    ``open_trusted`` opens a file that no other user can change. With ``locked`` only the versions in the lock file are
+    accepted; the command that writes this file passes False.
     """
     finder = _ProgramFinder(os.path.abspath(os.path.dirname(manifest.file)), open_trusted, environment)
     programs, problems = [], []
@@ -103,7 +104,10 @@ class _ProgramFinder:
             raise ProgramError(str(error)) from error
 
     def find(self, declared: ConfiguredProvider, *, locked: bool = True) -> ProviderProgram:
-        """Return the program of a provider: the locked version, or the newest one. Raise ``ProgramError``."""
+        """Return the program of a provider. Raise ``ProgramError``.
+
+        A provider with a ``path`` has that program; one with a ``source`` has the locked version, or the newest one.
+        """
         if not declared.source:
             path = os.path.abspath(os.path.join(self._beside, os.path.expanduser(declared.path)))
             _check(path, "path", self._open_trusted)

@@ -98,7 +98,10 @@ class _ProgramSession(BaseProvider):
         return answer
 
     def _call_unchecked(self, context: Context, method: str, **fields: object) -> Message:
-        """Call a method within the deadline, after the configuration if it needs that; the answer may have errors."""
+        """Call a method within the deadline, after the configuration if it needs that.
+
+        The answer may have errors, for callers that first use the rest of it, such as the state after a failed change.
+        """
         if method not in _UNCONFIGURED:
             self._configure(context)
         with self._errors():
@@ -251,7 +254,10 @@ class Resources(_ProgramSession):
                 yield self._row(identifier if isinstance(identifier, str) else event["display_name"], values)
 
     def _read(self, context: Context, data: Mapping[str, Any]) -> _State:
-        """Return a resource's present state, read by the program from ``data``, perhaps of another schema or type."""
+        """Return a resource's present state, read by the program from ``data``, the recorded one.
+
+        The program first converts data of an older schema, or of another type, from which the resource was moved.
+        """
         raw, private = {"json": json.dumps(_revealed(data["state"])).encode()}, base64.b64decode(data["private"])
         if data.get("type", self.type_name) != self.type_name:
             return self._moved(context, data, raw, private)
@@ -377,7 +383,8 @@ class Resources(_ProgramSession):
     def _planned(self, context: Context, name: str, should: Mapping[str, object], *, creates: bool) -> _ProgramPlan:
         """Return the program's plan of a resource; ``creates``: from no prior state.
 
-        The last one is kept for equal values, as ``insync`` needs it for each attribute, and one plan is one call.
+        The last plan is kept and returned again for an equal request: ``insync`` needs it for each attribute, and every
+        plan is a call of the program.
         """
         state = _State() if creates else self._states.get(name, _State())
         config = self._config(should)
@@ -420,8 +427,9 @@ class Resources(_ProgramSession):
     ) -> Planned:
         """Return the planned values, the unknown ones, and the attributes whose change needs a replacement.
 
-        A declared attribute is included only where the plan shows another value than the declared one. One that the
-        program would not change keeps the present value, whatever form the manifest declares it in.
+        The values are those that the runtime cannot take from the declaration: of undeclared attributes, and of
+        declared objects with computed members. A declared attribute that the program would not change has the present
+        value, because the manifest may declare the same value in another form.
         """
         present = is_ if is_ is not None and is_.get("ensure") == "present" else {}
         creates = not present
@@ -439,9 +447,9 @@ class Resources(_ProgramSession):
         return Planned(state, unknown, replace, changes=changes, tolerant=plan.tolerant)
 
     def _undeclared(self, changed: Collection[str], should: Mapping[str, object]) -> list[str]:
-        """Return the undeclared attributes that a change alters, to explain a change that the manifest does not.
+        """Return the undeclared attributes that a change alters, so that the plan shows the reason for the change.
 
-        Computed ones, which follow other changes, are included only if nothing else differs.
+        Attributes that only the provider computes follow from other changes: they are included if nothing else differs.
         """
         names = changed - should.keys()
         undeclared = [field for field in self._fields.values() if attribute_name(field.name) in names]
@@ -506,8 +514,8 @@ class Resources(_ProgramSession):
 def _is_shown(field: SchemaField, value: object, *, declared: bool, creates: bool) -> bool:
     """Return whether a plan shows a planned value beside the declared ones.
 
-    A declared object is shown for its members, some of which may be computed. An undeclared value is shown unless it is
-    null, in the plan of a creation only if the provider computes it.
+    A declared value is shown already, except for the computed members of an object. An undeclared value is shown unless
+    it is null; in the plan of a creation it must be computed.
     """
     if declared:
         return bool(field.members) and value is not UNKNOWN
@@ -559,7 +567,10 @@ class Functions(_ProgramSession):
         return _result(fields, self._call(context, "data", type_name=name, config=config).get("state"))
 
     def open_ephemeral(self, context: Context, name: str, inputs: Mapping[str, object]) -> Any:
-        """Return the attributes of an ephemeral resource, such as a token; ``close`` ends it at the end of the run."""
+        """Return the attributes of an ephemeral resource, such as a token; ``close`` ends it at the end of the run.
+
+        Single secrets are not marked, because the type declares the whole result as sensitive.
+        """
         fields = schema.fields_of_block(self.family.schema["ephemeral_resource_schemas"][name]["block"])
         config = _config_value(fields, inputs)
         self._call(context, "validate_ephemeral", type_name=name, config=config)
@@ -601,7 +612,10 @@ def _check_known(state: Mapping[str, object] | None) -> None:
 
 
 def _check_diagnostics(context: Context, answer: Message) -> None:
-    """Log the warnings of an answer. Raise ``ResourceError`` with its errors, or for a change that is deferred."""
+    """Log the warnings of an answer. Raise ``ResourceError`` with its errors, or if the program has deferred its work.
+
+    A program may defer a plan or read that depends on unknown values: its answer is then no result.
+    """
     for row in answer.get("diagnostics", ()):
         if row.get("severity") != _ERROR:
             context.warning(_diagnostic_text(row))

@@ -162,8 +162,8 @@ def resource_type(name: str, schema: Message, config: Mapping[str, SchemaField])
 def function_type(name: str, schema: Message, config: Mapping[str, SchemaField]) -> TypeDefinition:
     """Return the type, called like the provider, with its data sources, functions and ephemeral resources.
 
-    All are read or called for a value, as functions of this program are. ``schema``: the provider's; ``config``: the
-    fields of its configuration.
+    A manifest reads or calls each of them by `invoke`, like any function of a type. ``schema``: the provider's;
+    ``config``: the fields of its configuration.
     """
     declared = dict[str, Function]()
     for source, row in schema["data_source_schemas"].items():
@@ -277,10 +277,13 @@ def complete(fields: Mapping[str, SchemaField], declared: Mapping[str, object]) 
 
 
 def _complete(field: SchemaField, value: Any) -> Any:
-    """Return the configured value of a field with all its members, for a program; an undeclared block is empty."""
+    """Return the configured value of a field with all its members, since a program expects an object of its whole type.
+
+    An undeclared block is an empty collection or None, by its nesting.
+    """
     if isinstance(value, Sensitive):
         value = value.reveal()
-    if value is None and field.is_block:  # a group always exists
+    if value is None and field.is_block:  # a block with the nesting ``group`` always exists
         return complete(field.members, {}) if field.nesting == "group" else _EMPTY.get(field.nesting)
     if value is None or value is UNKNOWN or not field.members:
         return value
@@ -294,7 +297,7 @@ def map_objects(field: SchemaField, value: Any, change: Callable[[Mapping[str, S
     """
     if value is None or value is UNKNOWN:
         return value
-    inner = field._replace(nesting="single")
+    inner = field._replace(nesting="single")  # the items of a list or map are objects themselves
     if isinstance(value, list):
         return [map_objects(inner, item, change) for item in value]
     if field.nesting == "map":
@@ -389,7 +392,10 @@ def _declared_value(field: SchemaField, value: Any) -> Any:
 
 
 def schema_document(name: str, schema: Message) -> dict[str, object]:
-    """Return the schemas of a provider as ``terraform providers schema -json`` does, under its name or address."""
+    """Return the schemas of a provider as ``terraform providers schema -json`` does, under its name or address.
+
+    Tools that read the output of that command can then read ours.
+    """
     provider: dict[str, object] = {"provider": _versioned_block(schema["provider"])} if "provider" in schema else {}
     for kind in _KINDS:
         if schema[kind]:

@@ -102,6 +102,7 @@ def _instances(row: Mapping[str, Any], left_out: list[str]) -> Iterator[StateRes
         key = instance.get("index_key")
         own_address = address if key is None else f"{address}[{json.dumps(key)}]"
         # Deposed: a replaced object that is not deleted yet. Without attributes: in the form of Terraform before 0.12.
+        # Of a builtin provider: `terraform_data`, which is a part of Terraform itself and of no program.
         if "deposed" in instance or "attributes" not in instance or "terraform.io/builtin" in row["provider"]:
             left_out.append(own_address)
             continue
@@ -142,8 +143,9 @@ def computed_texts(
 ) -> Iterator[tuple[str, str]]:
     """Yield the texts that only a resource's provider can have made, such as an id, and expressions for them.
 
-    Where another resource has the same text, its declaration gets the expression: it depends on this resource, whose
-    ``reference`` is in it. ``id`` comes last, so that the caller's mapping from texts prefers it.
+    The import of a state file writes the expression, such as ``${Aws_vpc[main].id}`` with this resource's
+    ``reference``, wherever another resource has the same text. Short texts are left out, as they may be equal by
+    chance. ``id`` comes last, so that the caller's mapping from texts prefers it.
     """
     for name in sorted(fields, key=lambda name: name == "id"):
         value, field = values.get(name), fields[name]

@@ -38,7 +38,11 @@ class TypeNamesFile:
     """The file that has the names of the types of one declared provider, for completion."""
 
     def __init__(self, manifest: str, name: str, declared: Sequence[str]) -> None:
-        """Choose the file for the provider ``name`` of a manifest, by directory and declared source, path, version."""
+        """Choose the file for the provider ``name`` of a manifest, whose source, path and version are ``declared``.
+
+        Its name is a digest of these and of the manifest's directory: another declaration may mean a program with other
+        types, and a relative path or mirror begins at the directory.
+        """
         self._directory = cache_directory(os.environ, "types")
         key = json.dumps([os.path.realpath(os.path.dirname(manifest)), name, *declared])
         self._path = os.path.join(self._directory, hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest())
