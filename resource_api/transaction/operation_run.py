@@ -193,7 +193,10 @@ class OperationRun:
 
     @property
     def has_no_effect(self) -> bool:
-        """Whether reading shows that a failed update changed nothing, so that no repair of the resource is due."""
+        """Whether reading shows that a failed update changed nothing: then the record needs no mark for a repair.
+
+        Reading cannot show that for a write-only value, nor for a difference that only a provider's message describes.
+        """
         if not self.result.unaltered or self.action is not Action.UPDATE or self.sets_write_only:
             return False
         return not any(difference.only_explained for difference in self.decision.differences)
@@ -201,8 +204,8 @@ class OperationRun:
     def requested(self) -> Mapping[str, Any]:
         """Return the values that ``set`` gets as ``should``, and that are verified afterwards.
 
-        Attributes in ``ignore_changes`` are left out for an existing resource; a provider that plans gets their present
-        values.
+        Attributes in ``ignore_changes`` are left out for an existing resource. A provider that plans needs all values:
+        it gets the present ones of these attributes, which ``should`` has already.
         """
         if self.removal:
             definition = self.step.definition

@@ -94,7 +94,10 @@ class ParallelRun:
         return [run.operation for run in runs], []
 
     def _abandon(self, schedule: Schedule) -> None:
-        """End the remaining operations after an interrupt: in doubt if their call did not return, otherwise skipped."""
+        """End the remaining operations after an interrupt: in doubt if their call did not return, otherwise skipped.
+
+        A handler of failures that has not begun is not skipped: it may not have been needed at all.
+        """
         for operation in self._plan.operations:
             if operation.number in schedule.running:
                 self._results.fail(OperationRun(operation), f"its call did not end after the interrupt; {IN_DOUBT}")
@@ -124,8 +127,8 @@ class Schedule:
         self._ready: dict[str, list[int]] = {}
         #: Deferred operations that wait for no other relationship, as a heap.
         self._deferred: list[int] = []
-        #: The number of the first operation of each late stage, which begins when all before it have ended; and, for
-        #: each stage, how many of those have not.
+        #: For each late stage, the number of its first operation, which begins when all operations before it have
+        #: ended; and the count of the operations before it that have not ended yet.
         self._begins = plan.stage_begins
         self._not_ended = list(self._begins)
         #: Operations that wait only for the stage before theirs. An operation is in ``_ready``, ``_deferred`` or here,
@@ -209,7 +212,10 @@ class Schedule:
         heappush(self._ready.setdefault(self._plan.operations[number].definition.instance, []), number)
 
     def _all_before_ended(self, number: int) -> bool:
-        """Return whether a deferred operation may begin: all earlier ones have ended that act and are not deferred."""
+        """Return whether a deferred operation may begin: all earlier ones that act, and are not deferred, have ended.
+
+        Any of them may be its unknown prerequisite, such as the installation of a program that its provider needs.
+        """
         operations = self._plan.operations
         # The search goes on where an earlier one stopped, as ended operations stay so.
         while self._ended_below < number:
@@ -220,9 +226,10 @@ class Schedule:
         return True
 
     def _segment(self, instance: str) -> list[Operation]:
-        """Take the operations of an instance that share a call from ``_ready``, and those that wait only for them.
+        """Return the operations of a provider instance that can share the next call, and remove them from ``_ready``.
 
-        The latter can follow in the same call, in which the provider keeps the order.
+        An operation that waits only for operations of this call is added to it, because a provider keeps the order
+        within a call: fewer calls are needed.
         """
         segment = SegmentBuilder(self._plan.operations, self._plan.waits, self._begins)
         waiting, later = self._ready.pop(instance), []
@@ -292,7 +299,8 @@ def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) ->
 def unrelated_neighbours(plan: ExecutionPlan) -> Iterator[tuple[Operation, Operation]]:
     """Yield adjacent operations of different types that both act and that no relationship orders.
 
-    The first parallel run of a stack names them, because their order is lost.
+    The first parallel run of a stack logs them: earlier runs kept their order, on which the user may have relied.
+    Handlers of failures are left out, as they follow the resources that they handle in any case.
     """
     for first, second in pairwise(plan.operations):
         same_type = first.definition.instance == second.definition.instance

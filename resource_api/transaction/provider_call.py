@@ -193,7 +193,7 @@ class ProviderCaller:
 def _count_tries(runs: Sequence[OperationRun], reached: Collection[Name]) -> None:
     """Count a call as a try of the operations with ``retry`` that it has ``reached`` (contract §10.8).
 
-    A call that ended before it reached any counts as a try of each.
+    A call that failed before it reached any counts as a try of each: it would otherwise be repeated without end.
     """
     for run in runs:
         if run.step.entry.meta.retry is not None and (run.name in reached or not reached):
@@ -228,7 +228,7 @@ class SettlingProgress:
     verb = "waiting to see"
 
     def __init__(self, definition: TypeDefinition, names: Callable[[], Sequence[Name]], log: Log) -> None:
-        """Begin now; ``names`` returns the names whose change is not visible yet."""
+        """Begin now; ``names`` returns the names whose change is not visible yet, anew each time they are shown."""
         self.started = time.monotonic()
         self._definition = definition
         self._names = names
@@ -358,9 +358,10 @@ class Prerequisites:
         return self._fail_fast and any(run.failing and not run.is_to_repeat for run in self._runs)
 
     def take_freed(self) -> list[OperationRun]:
-        """Return the operations that calls left out and that a repeated call has freed: no prerequisite has failed now.
+        """Return the operations that calls left out and that are not blocked any more, to be called now.
 
-        Each is returned once, to be called then; one that is still blocked may be returned later.
+        A repeated call of a failed prerequisite may have succeeded. Each operation is returned once; one that is still
+        blocked may be returned later.
         """
         omitted = [run for run in self._runs if run.number in self._blocked]
         self._blocked.clear()  # ``blocked`` notes again those that still are

@@ -97,9 +97,10 @@ class Recorder:
 
     @cached_property
     def _unrecorded(self) -> Mapping[RecordKey, Record]:
-        """By key, the records of resources of ours that have none yet and that this run removes.
+        """By key, the records to write first, of resources that belong to the stack, have no record and are removed.
 
-        Such a resource is replaced right after its import, or was created by an interrupted run.
+        Such a resource is replaced right after its import, or was created by an interrupted run. Without the record,
+        an interruption of this run would leave it without an owner.
         """
         plan = self._plan
         if len(plan.operations) == len(plan.steps) and not self._intents:
@@ -160,8 +161,9 @@ class Recorder:
     ) -> None:
         """Write the outcome of a segment in one commit, with the unchanged resources before it.
 
-        Records thus stand in the order of execution, which a later deletion reverses. ``owed``: key of a resource to
-        refresh → references of the changed ones.
+        Records thus stand in the order of execution, which a later deletion reverses. Operations that ended without
+        success before their call are left out, as they changed nothing. ``owed``: key of a resource to refresh →
+        references of the changed ones.
         """
         ended = [run for run in runs if run.status is Status.SUCCEEDED or (run.finished and run.started)]
         if self._store is None or not ended:
@@ -205,7 +207,10 @@ class Recorder:
         return [self._plan.prior.records[index]._replace(status="tainted") for index in remaining]
 
     def _record_removal(self, run: OperationRun, put: list[Record], drop: list[RecordKey]) -> None:
-        """Drop the record of a resource that is gone or forgotten; one to be created again is put as pending."""
+        """Drop the record of a resource that is gone or forgotten; one to be created again is put as pending.
+
+        The record of a resource whose removal failed stays, so that the next run removes it.
+        """
         if pending := self._pending_creation(run):
             put.append(pending)
         elif not exists(run.is_) or run.action is Action.FORGET or run.retained:
@@ -224,7 +229,8 @@ class Recorder:
     ) -> None:
         """Put the record of a former resource yet to be deleted, or drop the record if it is deleted.
 
-        The former resource has the same title and other namevars. ``run`` and ``record`` are those of its successor.
+        The former resource has the same title and other namevars. ``run`` and ``record`` are those of its successor. If
+        the successor is created first, its predecessor still exists; otherwise it exists only if its removal failed.
         """
         old = self._plan.prior.predecessors[run.step.entry.index]
         replaced = run.action is Action.REPLACE and exists(record.is_)
@@ -282,7 +288,8 @@ class Recorder:
     def _last_unchanged(self, results: Results) -> Sequence[OperationRun]:
         """Return the unchanged operations after the last segment, to record them if they differ from state.
 
-        A run that had nothing to do visited none: then they are all operations that the plan did not find in sync.
+        A run that had nothing to do visited no operation: then all are returned, except those that equal their records
+        by the plan, and handlers of failures, which no failure called for.
         """
         if not results.nothing_to_do:
             return [*self._take_unchanged(results), *results.refreshed_runs]
@@ -325,7 +332,8 @@ class Recorder:
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
         """Return the changed records of undeclared resources, so that their titles and references stay right.
 
-        They get another title where a declared resource has theirs, and the present names of renamed resources.
+        An undeclared resource gets another title if a declared one has its title now, since titles must be unique. Its
+        references to resources that were renamed get the new names.
         """
         plan = self._plan
         # The declared resources of this run have their present names in state by now; noop ones have not.
@@ -494,7 +502,7 @@ class Records:
         if not exists(run.should) and (before is None or not exists(run.is_)):
             return None  # gone, and dropped from state; or existing although it should not, and not ours
         if run.is_ is None and before is None:
-            return None
+            return None  # it does not exist and is not recorded
         record = self.record(run)
         is_same = before is not None and record is not None and self._is_same(record, before, step.definition.managed)
         return None if is_same else record
@@ -585,7 +593,7 @@ def _are_plain(runs: Sequence[OperationRun]) -> bool:
         states.append(run.should)
         if run.is_ is not None and run.is_ is not run.should:
             states.append(run.is_)
-        # Inputs that are the very values of ``should`` have been added with that.
+        # With a tuple of names the inputs are values of ``entry.should``, which has mostly been added as ``should``.
         if type(entry.written) is dict or run.should is not entry.should:
             states.append(entry.inputs)
     return are_flat(states)
@@ -619,9 +627,10 @@ def _sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
 
 
 def recorded_inputs(entry: Entry, should: Mapping[str, object], salt: bytes) -> Mapping[str, Any]:
-    """Return the values of a resource as the manifest has them, with secrets sealed.
+    """Return the values of a resource as the manifest has them, with secrets sealed, for comparison in the next run.
 
-    ``should``, the canonical values, shows which are secret: a value that is secret by its type was written in clear.
+    A value may be secret only because its type says so, and is then in clear among the inputs. The type and ``should``,
+    the canonical values, show which values are secret.
     """
     hidden = entry.definition.secret
     if not is_flat(should):

@@ -159,7 +159,8 @@ class Reevaluation:
     def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
         """Return the numbers of operations of one type that certainly are still in sync, by one comparison of all.
 
-        They take the new row if it differs in undeclared values. The rest is decided one by one.
+        That is cheaper than to decide about each, which is done for the other operations only. An operation in sync
+        gets the new row, which may differ in undeclared values.
         """
         instance = runs[0].definition.instance if runs else ""
         if not runs or self._snapshot.failure(instance):
@@ -187,7 +188,10 @@ class Reevaluation:
         return not (run.removal or step.deferred or step.entry.pending or "plan" in step.definition.features)
 
     def _configure(self, runs: Sequence[OperationRun]) -> bool:
-        """Configure and record a provider instance that waits for values; return False if it and ``runs`` failed."""
+        """Configure and record the provider instance of ``runs``, if its configuration waited for values.
+
+        Return False if that failed: the operations have then failed too.
+        """
         configured = self._deferred.configure(runs[0].definition.instance, self.resolve)
         if configured.record is not None:
             self._transaction.recorder.write_instance(configured.record)
@@ -273,7 +277,10 @@ class Reevaluation:
         return unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
 
     def _of_resource(self, path: ExpressionPath) -> Any:
-        """Return the value at a path into a resource: as changed by this run, else as read. Raises ``ValueError``."""
+        """Return the value at a path into a resource: as changed by this run, else as read. Raises ``ValueError``.
+
+        A resource that is not created because of noop has the values that the plan predicts.
+        """
         assert isinstance(path.root, Reference)
         entry = self._plan.catalog.find(path.root)
         assert entry is not None
@@ -303,11 +310,12 @@ class Reevaluation:
     def _decide_one(self, run: OperationRun) -> None:
         """Decide about an operation again, from the values that the resource and those it refers to have now.
 
-        It fails if the provider's prediction, on which other steps rely, differs, or if the action exceeds the plan.
+        The operation fails if the new action exceeds the plan, which the user has accepted, or if its provider predicts
+        other values than those on which the plan of other steps relies.
         """
         step = run.step
         functions = self._providers.functions(step.entry.instance)
-        removed = step.action is Action.REPLACE and exists(step.is_)
+        removed = step.action is Action.REPLACE and exists(step.is_)  # then it is created, and not imported again
         inputs = self._inputs(step)._replace(removed=removed)
         if step.decision.unaffected and not step.entry.pending:
             # Of attributes that the provider would not change, ``run.should`` has the values read for the plan.
@@ -367,7 +375,11 @@ class Reevaluation:
                 return
 
     def _forbidden_in_group(self, index: int) -> str:
-        """Return the reference of a resource whose forbidden replacement forbids all of its group, or an empty text."""
+        """Return the reference of a resource whose replacement turns out to be forbidden, in a resource's group, or "".
+
+        The members of a group of conditional replacements take values from each other: if one resource has to stay, the
+        resources from which it was created must not be removed either.
+        """
         for member in self._groups.get(index, ()):
             step = self._step(member)
             if self._results.has_changed(member):
@@ -445,8 +457,9 @@ class Reevaluation:
     def late_removal(self, run: OperationRun) -> Operation | None:
         """Return the removal that has to precede an operation whose replacement became certain only now, or None.
 
-        The removal was ended as needless at its turn, and only then did a value turn out to differ that the resource
-        refers to. If values of other resources come from this one, the operation fails, and the next run replaces all.
+        At its own turn the removal seemed needless and was ended; after that, a value to which the resource refers has
+        changed. If values of other resources come from this one, they had to be removed before it, which is too late:
+        the operation fails, and the next run replaces all.
         """
         step, index = run.step, run.step.entry.index
         replaces = step.decision.conditional and run.decision.action is Action.REPLACE and exists(run.is_)
@@ -495,8 +508,9 @@ class Reevaluation:
     def _refusal(self, run: OperationRun, decision: Decision) -> str:
         """Return the reason to refuse a new decision that would do more than the plan has shown, or "".
 
-        A replacement has to be in the plan; so has a removal, unless deferred or due to an earlier change. A saved plan
-        excludes deferred ones, and changes of resources in sync that it does not show as possible.
+        A replacement has to be in the plan. So has a deletion, unless the plan deferred the decision, or an earlier
+        change has put the resource out of sync (``late``). A saved plan was approved as it is: it permits no deferred
+        deletion, and a late change only where it shows that as possible.
         """
         step, action = run.step, decision.action
         if action in (step.action, Action.SAME) or run.step.noop:

@@ -49,7 +49,11 @@ class Refreshes:
             self._refreshable |= {entry.index for entry in listeners if exists(entry.should)}
 
     def sources(self, run: OperationRun) -> list[str]:
-        """Return the references of the resources whose change, in this run or an earlier one, refreshes this one."""
+        """Return the references of the resources whose change, in this run or an earlier one, refreshes this one.
+
+        There are none if the resource is external or does not exist: then nothing of ours can be refreshed. Under noop
+        nothing changes, and they are those of the plan.
+        """
         step, catalog = run.step, self._plan.catalog
         features = step.definition.features
         if "refreshable" not in features or step.entry.meta.lifecycle.external:
