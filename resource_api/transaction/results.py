@@ -200,7 +200,8 @@ class Results:
     def _reason_to_skip(self, run: OperationRun) -> tuple[str, str] | None:
         """Return the reason to skip an operation and the reference of the failure that causes it; None: it may begin.
 
-        Late deletions (``--prune``, ``purge``) are blocked by any failure before them, not only by those they wait for.
+        Late deletions (``--prune``, ``purge``) are blocked by any failure before them, not only by those they wait for:
+        the failed resource may be the successor of the one to delete.
         """
         index, hint = run.step.entry.index, ""
         failed = [number for number in self._plan.waits.get(run.number, ()) if number in self.failures]
@@ -270,7 +271,11 @@ class Results:
             self._events.log_end(run, status)
 
     def summary(self) -> Summary:
-        """Return the number of steps by outcome; each step counts once, its refresh besides."""
+        """Return the number of steps by outcome; each step counts once, its refresh besides.
+
+        In a noop run a planned change counts as if it were made, unless the resource itself is declared as noop: such a
+        step counts as unchanged in every run.
+        """
         totals, noop = dict.fromkeys(Summary._fields[:-1], 0), self._plan.options.noop
         # One whose other operation is reported does not count as unchanged.
         unreported = {run.step.entry.index for run in self.unchanged_runs} - self._reported.keys()
@@ -279,9 +284,9 @@ class Results:
         for report in self.reports:
             if report.status in {"failed", "skipped"}:
                 totals[report.status] += 1
-            # A noop step counts as changed only if the whole run is noop, and as unchanged only once.
             elif not (report.status == "noop" and report.step.is_noop(noop_run=noop)):
                 totals[SUMMARY_FIELDS[report.action]] += 1
+            # a noop step with a change and a refresh has two reports, and counts with the first
             elif report.action is not Action.REFRESH or report.step.action is Action.REFRESH:
                 totals["unchanged"] += 1
         return Summary(**totals, noop=noop)
@@ -356,7 +361,7 @@ class Events:
 
     def log_adopted(self, runs: Sequence[OperationRun]) -> None:
         """Log the resources that existed before us and are managed from now on; of more than ten only their count."""
-        if len(runs) > _ADOPTED:
+        if len(runs) > _ADOPTED:  # the plural: "12 resources exist already; ..."
             self._log.write(
                 "notice", "", f"{len(runs)} resources {ADOPTED.replace('exists', 'exist', 1)}", action="adopt"
             )

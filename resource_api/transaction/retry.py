@@ -47,10 +47,11 @@ class Retry:
         self._due: dict[OperationRun, float] = {}
 
     def one_by_one(self, runs: Sequence[OperationRun], error: Exception) -> None:
-        """Repeat a ``set`` that raised ``error``, alone for each resource not as declared: a bad one fails alone.
+        """Repeat a ``set`` that raised ``error``, with one call for each resource that is not as declared by now.
 
-        It is not repeated for an imperative resource, for the only resource of a call, after an interrupt, or for one
-        with ``retry`` that the call has reached. The ``result`` of each operation has its error or report.
+        So a resource that cannot be changed does not make the others of its call fail. The call is not repeated for an
+        imperative resource, which could run twice, for the only resource of a call, after an interrupt, or for a
+        resource with ``retry`` that the call has reached. The ``result`` of each operation has its error or report.
         """
         definition = runs[0].definition
         undecided = [run for run in runs if run.result.reported is None and not run.finished]
@@ -68,7 +69,11 @@ class Retry:
             self._transaction.run.log.write("warning", definition.name, f"set raised: {reason(error)}", definition.name)
 
     def _try_again(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
-        """Call ``set`` for one operation of a call that raised ``error``, unless it was ``alone`` in that call."""
+        """Call ``set`` for one operation of a call that raised ``error``.
+
+        It is skipped if the run was interrupted before the call reached it, or by ``--fail-fast``. It fails with
+        ``error`` if the run ends, if it was ``alone`` in that call, or if ``retry`` will repeat it.
+        """
         if self._caller.interrupted(run):
             self._results.skip(run, INTERRUPTED)
             return
@@ -119,8 +124,9 @@ class Retry:
     def _problem(self, run: OperationRun) -> str:
         """Return the reason to repeat a change: its error or the remaining differences; "" without one.
 
-        A failed read is none, nor is a creation that cannot be seen: a second one could create it twice (contract
-        §10.2).
+        An error counts only if the resource differs from the request, or if reading cannot show that. Differences
+        without an error count only with ``--strict=error``, which makes them a failure. A failed read is no reason, nor
+        is a creation that cannot be seen: a second call could create the resource twice (contract §10.2).
         """
         result, verification = run.result, self._verification
         if run.finished or result.tainted:

@@ -102,14 +102,14 @@ class Execution:
     def _names_ahead(self, segment: Sequence[OperationRun]) -> list[Name]:
         """Return the names of later resources to read together with those of a segment, to save calls of ``get``.
 
-        They were in sync, are of the same type, and no change is planned before them, so that their rows stay true. For
-        a segment that has been read ahead itself there are none.
+        These resources were in sync, are of the same type, and no change is planned before them, so that their rows
+        stay true. There are none for a segment whose own rows were read ahead by an earlier segment.
         """
         definition, names = segment[0].definition, [run.name for run in segment]
         planned = any(run.step.acts for run in segment)
         if not self._in_order or planned or self._snapshot.is_fresh(definition, names):
             return []
-        # Operations that wait for a failure, here by the growing set, will be skipped: they need no reading.
+        # Operations that wait for a failed one will be skipped and need no reading; others may wait for them in turn.
         ahead, failures = [], set(self._results.failures)
         for number in range(segment[-1].number + 1, len(self._plan.operations)):
             operation = self._plan.operations[number]
@@ -232,7 +232,10 @@ class SegmentRun:
         self._verification = Verification(transaction.snapshot, self._definition)
 
     def carry_out(self) -> None:
-        """Apply the changes, report the noop ones, then send refreshes."""
+        """Apply the changes, report the noop ones, then send refreshes, which must find the changed resources.
+
+        Before the last two parts, operations are skipped whose prerequisite has failed in the first part.
+        """
         if acting := [run for run in self._runs if run.acts]:
             self._act(acting)
         refreshable = "refreshable" in self._definition.features
@@ -295,9 +298,10 @@ class SegmentRun:
         self._transaction.recorder.commit_results(ended, self._results, self._transaction.refreshes.owed(ended))
 
     def _end_without_call(self, run: OperationRun) -> bool:
-        """End an operation without a call (read, import, forget, gone or retained); return whether it has ended.
+        """End an operation that needs no call of the provider; return whether it has ended.
 
-        A resource that is gone needs no deletion, and one whose import finds no difference needs no change.
+        A resource that is gone needs no deletion, and one whose import finds no difference needs no change. A retained
+        one is not deleted, an external one is only read, and a forgotten one loses only its record.
         """
         action, present = run.decision.action, exists(run.is_)
         if run.step.entry.index in self._transaction.plan.prior.orphans and not present:
@@ -314,7 +318,10 @@ class SegmentRun:
         return True
 
     def _call_noop_handler(self, runs: Sequence[OperationRun]) -> None:
-        """Call ``set`` with ``noop=True`` where the type has ``noop_handler``, for resources whose values are known."""
+        """Call ``set`` with ``noop=True``, for resources whose values are known, if the type has ``noop_handler``.
+
+        Its provider changes nothing then, but reports more of the planned changes than the plan shows.
+        """
         if "noop_handler" not in self._definition.features:
             return
         known_runs = [run for run in runs if not any(map(is_unknown, run.should.values()))]
@@ -388,7 +395,7 @@ class SegmentRun:
 
     def _end_all(self) -> None:
         """End each operation of the segment after its call: succeeded, failed, or skipped as a prerequisite failed."""
-        # Lines that are held are shown in the order in which they were reported, whichever batch they belong to.
+        # Held lines are shown in the order in which they were reported, across batches: then all are in one batch.
         for runs in [self._runs] if self._caller.held else batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
             self._verification.compare(run for run in runs if run.started and not run.finished)

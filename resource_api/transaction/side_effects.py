@@ -62,9 +62,10 @@ def ask(
 
 
 def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[SideEffect]]:
-    """Return a provider's answers by name, each once, without effects on resources that the same call changes.
+    """Return a provider's answers by name, each once.
 
-    Raise ``ProviderError`` for an answer that is malformed or about no change.
+    Effects on resources that the same call changes are left out, because the plan shows their changes anyway. Raise
+    ``ProviderError`` for an answer that is malformed or about no change.
     """
     effects: dict[Name, list[SideEffect]] = {name: [] for name in changes}
     reported: set[tuple[Name, str, Name, str]] = set()
@@ -117,7 +118,8 @@ class SideEffectCheck:
     def _fail_if_refused(self, run: OperationRun, effects: Sequence[SideEffect]) -> bool:
         """Fail an operation with forbidden side effects; return whether it has failed.
 
-        The allowed ones are logged, unless an earlier answer of the provider had the same.
+        Allowed side effects are logged, unless an earlier answer of the provider had the same. The declared changes
+        themselves, which an answer may contain (``asked``), are none.
         """
         refusal, unasked = self._refusal(run, effects), _unasked(effects)
         if run.side_effects != unasked:
@@ -131,7 +133,8 @@ class SideEffectCheck:
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
         """Return the reason to refuse these side effects, or "": they are forbidden, or beyond the plan.
 
-        They are refused as beyond the plan if the user agreed to it; where it could not show any, only for removals.
+        If the user has approved the plan (``_bound``), no side effect may happen that it does not show. Where the plan
+        could not show any, only removals are refused.
         """
         planned = run.step.side_effects if run.step.asks_side_effects else None
         planned_keys = {(effect.name, effect.action, effect.type) for effect in planned or ()}
@@ -193,7 +196,10 @@ def _unasked(effects: Sequence[SideEffect]) -> list[SideEffect]:
 
 
 def _acts(plan: ExecutionPlan, operation: Operation) -> bool:
-    """Return whether the run would call ``set`` for an operation: only then it has side effects."""
+    """Return whether the run would call ``set`` for an operation: only then it has side effects.
+
+    A handler of failures is left out, as it normally does not run; an import without differences changes nothing.
+    """
     step = operation.step
     forgets = operation.removal and step.action is Action.REPLACE and step.entry.meta.lifecycle.retain
     return (
@@ -276,8 +282,8 @@ class SideEffectRule:
     def refusal(self, step: Step, effect: SideEffect) -> str:
         """Return the reason to refuse a step because of a side effect, or "".
 
-        No side effect may contradict a declaration. A deletion that no declaration demands (``destroy``, ``--prune``)
-        may take along only resources that the same run deletes too.
+        No side effect may contradict a declaration, nor may the declared change itself (``asked``). A deletion that no
+        declaration demands (``destroy``, ``--prune``) may take along only resources that the same run deletes too.
         """
         entries = list(self._concerned(step, effect))
         orphans = self._plan.prior.orphans
@@ -346,8 +352,9 @@ class SideEffectRule:
     def _came_with(self, effect: SideEffect, entries: Sequence[Entry]) -> bool:
         """Return whether a resource may be removed as a side effect of deleting one that is no longer declared.
 
-        The run must delete an orphan itself; a resource outside of the catalog must depend on the deleted one, as the
-        content of a directory. ``entries``: the catalog's entries of the removed resource.
+        It may be removed if the run deletes it in any case, or if it is no entry of the catalog and came with the
+        deleted resource, as the group of a user does. The content of a deleted directory (``tree``) always goes with
+        the directory. ``entries``: the catalog's entries of the removed resource.
         """
         if effect.dependent and effect.tree:
             return True
@@ -361,7 +368,11 @@ class SideEffectRule:
         return step is not None and step.action is Action.DELETE and not step.error
 
     def _contradicts(self, step: Step, entry: Entry, effect: SideEffect) -> bool:
-        """Return whether an effect of ``step`` leaves ``entry`` otherwise than declared, and no later step mends it."""
+        """Return whether an effect of ``step`` leaves ``entry`` otherwise than declared, and no later step mends it.
+
+        A removal contradicts every resource that is declared as present, even if a later step would create it again.
+        For a change, the row as it would be after the effect is compared with the declaration.
+        """
         planned = self._steps.get(entry.index)
         should = {name: value for name, value in (planned or entry).should.items() if not is_unknown(value)}
         if entry.index == step.entry.index:

@@ -30,7 +30,10 @@ class StepPositions:
 
     @cached_property
     def _positions(self) -> Mapping[int, int]:
-        """Entry's index → its position among the acting steps, from 1; without handlers of failures."""
+        """Entry's index → its position among the acting steps, from 1, for the progress of a run, such as ``3/14``.
+
+        Handlers of failures have none: most do not run, and would make the total too large.
+        """
         steps = (operation.step for operation in self._plan.operations if not operation.step.entry.meta.on_failure)
         acting = (step for step in steps if step.decision.action is not Action.SAME or step.refreshed_by)
         indices = dict.fromkeys(step.entry.index for step in acting)

@@ -68,7 +68,8 @@ class Verification:
         """Set ``rows`` to those of operations whose requested state is certainly there; imperative ones have none."""
         instance, self.rows = self._definition.instance, {}
         if not (self._imperative or self._snapshot.failure(instance)):
-            # All at once: any other is compared by ``_missing``, which also names the differences.
+            # One comparison of all is fast; the operations that are not equal are compared again one by one by
+            # ``_missing``, which also returns the differences.
             pairs = list(_comparable(runs, self._snapshot.rows(instance)))
             equal = equal_indexes([(run.step.entry, row) for run, row in pairs], self._functions)
             verified = (pairs[index] for index in equal)
@@ -151,7 +152,11 @@ class Verification:
         return datetime.now(UTC).isoformat(timespec="milliseconds") if may_lag else ""
 
     def is_unseen_creation(self, run: OperationRun) -> bool:
-        """Return whether a creation without an error has no visible result: the system may show it later, or never."""
+        """Return whether a creation without an error has no visible result.
+
+        The system may show the resource later, and a second creation could make it twice. So the call is not repeated;
+        the resource can be recorded as unconfirmed, for the next run to read it again.
+        """
         creates = run.decision.action in CREATING and not run.removal and exists(run.should)
         if self._imperative or not creates or run.result.error:
             return False
@@ -176,9 +181,10 @@ def _shared(row: Resource, should: Mapping[str, object]) -> Mapping[str, Any]:
 def _comparable(
     runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow]
 ) -> Iterator[tuple[OperationRun, Resource]]:
-    """Yield, for ``compare``, the operations with rows whose success shows by equality of row and declared values.
+    """Yield, for ``compare``, the operations that have succeeded if their row equals the declared values.
 
-    Removals are not among them, nor changes with predicted values or ignored attributes.
+    A removal wants no row; with ignored attributes less is requested than declared; and predicted values have to be
+    compared too. Such operations are compared one by one.
     """
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)
@@ -189,7 +195,11 @@ def _comparable(
 
 
 def _missing(run: OperationRun, observation: Observation, functions: ProviderFunctions) -> list[Difference]:
-    """Return the differences between a resource as read after its call and the request; a failed read is one, too."""
+    """Return the differences between a resource as read after its call and the request.
+
+    A failed read is a difference with a message and without values. If the provider plans, its own plan decides which
+    differences it would still change.
+    """
     row, failure = observation
     requested = run.requested()
     if failure:
@@ -234,7 +244,10 @@ def describe_tolerated(differences: Sequence[Difference]) -> str:
 
 
 def not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> Iterator[str]:
-    """Yield a text for the values that differ from the request, then one for each that an update should have kept."""
+    """Yield a text for the values that differ from the request, then one for each that an update should have kept.
+
+    The latter are ``stable`` attributes, such as an id: their type declares that only a new resource has another value.
+    """
     stable = () if run.decision.action in CREATING else run.definition.stable
     unequal = [difference for difference in differences if difference.attribute not in stable]
     if unequal:
