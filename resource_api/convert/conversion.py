@@ -373,8 +373,9 @@ def _repeat_references(tasks: Sequence[Converted], old: str, new: str) -> None:
 def _condition(play: Play, plays: Sequence[Play], names: Names) -> tuple[Condition, list[str]]:
     """Return the condition that this host is one of a play's ``hosts``, and comments on keywords without a counterpart.
 
-    All resources of the play get the condition, because all plays become one manifest. It is True if all plays have the
-    same hosts, or if groups cannot express them: the user then chooses the hosts with ``--on``.
+    All resources of the play get the condition, because all plays become one manifest. It is True for a play on all
+    hosts or on this machine, if all plays have the same hosts, and if groups cannot express them: the user then chooses
+    the hosts with ``--on``.
     """
     comments = []
     if play.keywords.get("serial"):

@@ -119,7 +119,7 @@ def no_counterpart(subject: str) -> NoReturn:
 def written(value: object) -> Any:
     """Return a converted value as the manifest's data: references as texts ``${...}``, without omitted members.
 
-    During the conversion references are objects, so that a literal text that looks like one is not taken for one.
+    During the conversion references are objects, whose paths are extended by members and tested in conditions.
     """
     if isinstance(value, ValueReference):
         return str(value)
@@ -295,8 +295,8 @@ class Expressions:
         """Return the value of a piece of a text: itself, or for an expression in braces a reference.
 
         An expression without a counterpart becomes a call of the function `template`, which returns text: a collection
-        that is the whole value is refused. ``in_text``: the value is only a part of a text, as which a collection is
-        text too.
+        that is the whole value is refused. ``in_text``: the expression is only a part of a text, in which Jinja2 writes
+        a collection as text, too.
         """
         if not _EXPRESSION.fullmatch(text):
             return literal(text)
@@ -662,7 +662,10 @@ def _chain(node: nodes.Node) -> tuple[str, tuple[str | int, ...]] | None:
 
 
 def _check_template(template: nodes.Template) -> None:
-    """Raise ``Unconvertible`` for a template with functions, filters or tests of Ansible, which Jinja2 lacks."""
+    """Raise ``Unconvertible`` for a template with functions, filters or tests of Ansible.
+
+    The function `template` of a manifest renders by Jinja2 alone, which does not have them.
+    """
     for call in template.find_all(nodes.Call):
         if isinstance(call.node, nodes.Name) and call.node.name != "range":
             no_counterpart(f"the function '{call.node.name}'")
@@ -674,7 +677,10 @@ def _check_template(template: nodes.Template) -> None:
 
 
 def _optional_names(template: nodes.Template) -> Iterator[str]:
-    """Yield the names of variables that a template can do without: it tests them, or has a default for them."""
+    """Yield the names of variables that a template can do without: it tests them, or has a default for them.
+
+    If the playbook does not define such a variable, it need not become an input.
+    """
     for node in template.find_all(nodes.Filter):
         if node.name in {"default", "d"} and isinstance(node.node, nodes.Name):
             yield node.node.name

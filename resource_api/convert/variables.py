@@ -194,8 +194,8 @@ class Names:
     def written_with(self, name: str, local: set[str]) -> Any:
         """Return the text of a play's variable if it uses ``local`` names, variables of one task; else ``_MISSING``.
 
-        Ansible evaluates a variable at each use, so that such a one differs from task to task. The task converts it
-        itself; any other variable becomes one value of the manifest, which all tasks share.
+        Ansible evaluates a variable at each use: its value then differs from task to task, and each task converts the
+        text itself. Any other variable becomes one value of the manifest, which all tasks share.
         """
         if name not in self._variables or not local:
             return _MISSING
@@ -294,7 +294,8 @@ class Names:
         """Adapt a mandatory input to the `for_each` that repeats over it, or over a member of it.
 
         The input gets the data type of collections. Titles show the elements, which therefore cannot be secret: an
-        input that is sensitive only because of its name is so no more, and an encrypted value raises ``Unconvertible``.
+        input that is sensitive only because of its name becomes an ordinary one. Raise ``Unconvertible`` for an
+        encrypted value.
         """
         match = _INPUT.match(collection.path) if isinstance(collection, ValueReference) else None
         declared = self.inputs.get(match[1]) if match else None

@@ -391,7 +391,9 @@ class _Token(NamedTuple):
 
 
 def parse_hcl(text: str) -> HclBlock:
-    """Return a file in HCL. Raise ``ValueError`` with the line of a text that is not understood.
+    """Return a file in HCL, the format of Terraform's lock files and of the configuration of its command.
+
+    Raise ``ValueError`` with the line of a text that is not understood.
 
     >>> parse_hcl('a "b" { c = ["d", 1] }').blocks
     [HclBlock(type='a', labels=('b',), attributes={'c': ['d', 1]}, blocks=[])]

@@ -48,8 +48,8 @@ def find_all(
 ) -> list[ProviderProgram]:
     """Return the programs of a manifest's providers. Raise ``ManifestError`` with the position of each error.
 
-    ``open_trusted`` opens a file that no other user can change. With ``locked`` only the versions in the lock file are
-    accepted; the command that writes this file passes False.
+    ``open_trusted`` opens a file that no other user can change. With ``locked`` the lock file, if there is one, decides
+    the versions; the command that writes this file passes False.
     """
     finder = _ProgramFinder(os.path.abspath(os.path.dirname(manifest.file)), open_trusted, environment)
     programs, problems = [], []

@@ -504,7 +504,10 @@ class Resources(_ProgramSession):
             context.store_private(name, None)
 
     def _planned_destruction(self, context: Context, state: _State) -> bytes:
-        """Return the private bytes for a deletion: those of its plan if the program plans deletions."""
+        """Return the private bytes for a deletion: those of its plan if the program plans deletions.
+
+        They are data of the program itself, which it gets back unchanged with the next call about the resource.
+        """
         if not self.family.plans_destruction:
             return state.private
         private: bytes = self._ask_plan(context, state, None, None).get("planned_private", b"")

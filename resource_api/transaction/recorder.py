@@ -194,9 +194,9 @@ class Recorder:
         return results.unchanged_runs[start:]
 
     def _tainted_dependents(self, ended: Iterable[OperationRun], results: Results) -> list[Record]:
-        """Return the records, marked as tainted, of the resources that this run has yet to replace for these changes.
+        """Return the records, marked as tainted, of resources that this run must still replace for these changes.
 
-        If it ends before, the next run replaces them.
+        If the run is interrupted before it does so, the next run replaces them.
         """
         if not (dependents := self._replacement_dependents):
             return []

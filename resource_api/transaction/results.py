@@ -163,7 +163,7 @@ class Results:
     def fail(self, run: OperationRun, error: str, *, action: Action | None = None, logged: bool = False) -> None:
         """End an operation as failed, which blocks those that wait for it; ``logged``: the error was logged before."""
         self._end(run, Status.FAILED)
-        if not (run.step.noop or run.operation.step.error):
+        if not (run.step.noop or run.operation.step.error):  # handlers follow failures of the run, not of the plan
             self.failed_entries.add(run.step.entry.index)
         self._add_failure(run, str(run.step.reference))
         # The other half of a replacement may have failed before; a refresh may fail after a success.

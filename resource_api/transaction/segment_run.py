@@ -464,9 +464,9 @@ class SegmentRun:
     def _failure(self, run: OperationRun) -> str:
         """Return the error of an operation after its call, or an empty text.
 
-        If the requested state is there, an error of the call is void; another state is an error, as far as ``--strict``
-        requires it, although the provider reported none. The call alone counts where reading proves nothing: for an
-        imperative type, a reported failure, and an error while write-only attributes were set.
+        If the resource reads as requested, an error of the call does not count. If it does not, that is an error even
+        where the provider reported none, as far as ``--strict`` requires it. Only the call's own error counts where
+        reading proves nothing: for an imperative type, a reported failure, and a call that set write-only attributes.
         """
         error = run.result.error
         if "imperative" in self._definition.features or run.result.reported == "failed":
