@@ -255,7 +255,10 @@ class ModuleTask:
         return file
 
     def read_text(self, file: str) -> str:
-        """Return the text of a file of the playbook. Raise ``Unconvertible`` if it is too long or no text."""
+        """Return the text of a file of the playbook, to convert a template or a ``lookup`` of the file.
+
+        Raise ``Unconvertible`` if it is too long or no text.
+        """
         with open(os.path.join(self.directory, file), "rb") as stream:
             raw = stream.read(_LONGEST + 1)
         text = None

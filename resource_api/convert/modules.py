@@ -596,7 +596,6 @@ def command_attributes(task: ModuleTask) -> dict[str, Any]:
     if text is not None and task.switch("stdin_add_newline", default=True):
         text = f"{written_text(text)}\n"
     attributes |= {"cwd": directory, "input": text, "user": task.user}
-    # `exec` has absolute paths, Ansible paths relative to `chdir`, or patterns.
     if (creates := task.take("creates")) is not None:
         attributes["creates"] = _absolute(creates, directory)
     if (removes := task.take("removes")) is not None:
@@ -625,7 +624,10 @@ def _command_line(task: ModuleTask) -> dict[str, Any]:
 
 
 def _absolute(path: object, directory: object) -> Any:
-    """Return a guard's path, made absolute by the task's directory. Raise ``Unconvertible`` for a pattern."""
+    """Return the path of ``creates`` or ``removes``, made absolute by the task's directory, as `exec` needs it.
+
+    Raise ``Unconvertible`` for a pattern, and for a relative path without a directory.
+    """
     if isinstance(path, str) and any(character in path for character in "*?["):
         no_counterpart(f"the pattern '{path}'")
     if not isinstance(path, str) or path.startswith(("/", "${")):

@@ -397,7 +397,10 @@ def _one_or_list(references: list[str]) -> Any:
 
 
 def _declare_by_types(module: ModuleTask) -> str:
-    """Declare the resources of our types that do the same as a task; return the reason if that is impossible, or ""."""
+    """Declare the resources of our types that do the same as a task; return the reason if that is impossible, or "".
+
+    With a reason the caller tries an `ansible_module` instead.
+    """
     if module.task.short not in modules.MODULES:
         return _NO_TYPE
     try:
@@ -580,7 +583,10 @@ class _Conditions:
             refuse("its condition never holds")
 
     def add_guards(self, declarations: Sequence[ConvertedResource]) -> None:
-        """Convert terms about results, for commands, to `notify`, `onlyif` or `unless`, or raise ``Unconvertible``."""
+        """Convert terms about results to `notify` for a change, and to `onlyif` or `unless` for a success or failure.
+
+        Only an `exec` has such guards: raise ``Unconvertible`` for a resource of another type.
+        """
         if not (self._changed or self._tests):
             return
         if any(row.type != "exec" for row in declarations):

@@ -228,7 +228,10 @@ class _Reader:
         return variables
 
     def _variables_in(self, data: object, path: str) -> dict[str, Variable]:
-        """Return the variables in ``data``, read at ``path``; none if it is no mapping, and a remark if encrypted."""
+        """Return the variables in ``data``, read at ``path``; none if it is no mapping.
+
+        An encrypted file gets a remark: its variables, whose names are unknown, become inputs where tasks use them.
+        """
         if isinstance(data, Vault):
             self._remarks.append((Location(path, 1, 1), "the file is encrypted: its variables become mandatory inputs"))
         if not isinstance(data, Mapping):

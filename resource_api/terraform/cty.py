@@ -111,7 +111,7 @@ def _unpacked(kind: Type, raw: Any) -> Any:
 
 
 def from_json(kind: Type, raw: Any) -> Any:
-    """Return a value of the type ``kind`` from the JSON of a state."""
+    """Return a value of the type ``kind`` from JSON, which a program may return instead of MessagePack."""
     if raw is None:
         return None
     if kind == "dynamic":
@@ -120,7 +120,10 @@ def from_json(kind: Type, raw: Any) -> Any:
 
 
 def to_json(kind: Type, value: object) -> Any:
-    """Return a known value of the type ``kind`` as the JSON of a state, Terraform's own form."""
+    """Return a known value of the type ``kind`` as JSON, in Terraform's own form, to record the state of a resource.
+
+    Programs convert only recorded states of this form to their present schema.
+    """
     if value is None:
         return None
     if kind == "dynamic":

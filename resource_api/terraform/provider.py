@@ -118,7 +118,10 @@ class _ProgramSession(BaseProvider):
             raise ResourceError(f"the Terraform provider {self.family.name}: {error}") from error
 
     def _limited(self, method: str, seconds: float, fields: Mapping[str, object]) -> Message:
-        """Call the program, ask it to stop after some seconds, and wait five more: it may return a half-made object."""
+        """Call the program, ask it to stop after some seconds, and wait five more.
+
+        In that time it can still return the state of an object that is made in part, which is then recorded.
+        """
         stopping = threading.Timer(seconds, self.cancel)
         stopping.start()
         try:
@@ -127,7 +130,10 @@ class _ProgramSession(BaseProvider):
             stopping.cancel()
 
     def _configure(self, context: Context) -> None:
-        """Configure the program's process, once. Raise ``ResourceError`` if it refuses or without ``configure``."""
+        """Configure the program's process for this configuration, unless that was done since its start.
+
+        Raise ``ResourceError`` if the program refuses, or if ``configure`` was not called although it has fields.
+        """
         if self._configuration is None and self.family.config_fields:
             raise ResourceError(f"the Terraform provider {self.family.name} is asked before it is configured")
         if self._key is None:

@@ -77,7 +77,10 @@ class ParallelRun:
             context.threads = None
 
     def _begin_calls(self, operations: Sequence[Operation]) -> ThreadResult:
-        """Re-evaluate a segment; return its operations that ended with that, and the calls to make for the others."""
+        """Re-evaluate a segment; return its operations that ended with that, and the calls to make for the others.
+
+        A type without the feature `parallel` gets one call, since its provider may not be called twice at once.
+        """
         runs = self._begin(operations)
         due = {run.number for run in runs}
         ended = [operation for operation in operations if operation.number not in due]

@@ -139,7 +139,10 @@ class ProviderCaller:
         return self._providers.run.cancelled and run.name not in self.begun
 
     def _context(self, runs: Sequence[OperationRun], *, noop: bool, action: Action | None = None) -> Context:
-        """Return the context of a call; ``action`` defaults to the decided one of each operation."""
+        """Return the context of a call, with the titles and actions for its log lines, and its time limit.
+
+        ``action`` defaults to the decided one of each operation.
+        """
         write_only, subjects = self._definition.write_only, {}
         for run in runs:
             entry, changes = run.step.entry, run.decision.differences
@@ -263,7 +266,10 @@ class RunningCall:
 
     @property
     def _names(self) -> Sequence[Name]:
-        """The names of the call's open logging context, else the one that its iteration has reached, else all."""
+        """The names to show as those in progress.
+
+        They are the names of the call's open logging context, else the one that its iteration has reached, else all.
+        """
         # The call may close the context at any time, in another thread: a slice cannot fail.
         for innermost in self._context.open_contexts[-1:]:
             return innermost.names

@@ -293,7 +293,10 @@ class Reevaluation:
         return unknowns.value_of(path, entry.definition, run.should, run.is_)
 
     def _invoke(self, call: FunctionCall, arguments: Mapping[str, object]) -> Any:
-        """Return the result of a function, unknown if its provider still is under noop. Raises ``EvaluationError``."""
+        """Return the result of a function. Raises ``EvaluationError``.
+
+        It is unknown if its provider cannot be configured yet, because noop leaves values of its configuration unknown.
+        """
         configured = self._deferred.configure(call.instance, self.resolve)
         if configured.later:
             return UNKNOWN
@@ -533,7 +536,11 @@ class Reevaluation:
         return self._plan.may_change()
 
     def _ask_due(self, run: OperationRun) -> None:
-        """Ask the provider whether an imperative resource is due, and decide: run, only refresh, or nothing to do."""
+        """Ask the provider whether an imperative resource is due, and decide: run, only refresh, or nothing to do.
+
+        A requested replacement and an interrupted run are reasons to run it too; a change of a resource that it
+        subscribes to is one to refresh it.
+        """
         entry = run.step.entry
         if entry.meta.lifecycle.external:
             self._results.unchanged(run)

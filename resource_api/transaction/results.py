@@ -220,7 +220,10 @@ class Results:
         return (f"skipped because {cause} failed{hint}" if cause else INTERRUPTED), cause
 
     def _failure_before_replacement(self, removal: OperationRun) -> str | None:
-        """Return the failure that blocks the creation of a replacement, so that the old resource stays, or None."""
+        """Return the failure that will block the second half of a replacement, the creation, or None.
+
+        The old resource is then not removed, because it could not be created again.
+        """
         waiting, visited = list(self.operations_of[removal.step.entry.index]), {removal.number}
         while waiting:
             number = waiting.pop()

@@ -251,7 +251,10 @@ class SegmentRun:
         return run.number in self._results.failures or (not run.finished and self._results.skip_if_blocked(run))
 
     def _act(self, runs: Sequence[OperationRun]) -> None:
-        """Carry out operations: write their intents, call ``set``, verify, and write their outcome in one commit."""
+        """Carry out operations: write their intents, call ``set``, verify, and write their outcome in one commit.
+
+        If the run is killed between both writes, the intents show the next run which resources are in doubt.
+        """
         called, started, changed_at = [], time.monotonic(), self._verification.time_of_change()
         for run in runs:
             # A creation always needs a call; asking first costs much with ten thousand of them.
@@ -503,7 +506,10 @@ class SegmentRun:
                 self._call_refresh(notified)
 
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
-        """Call ``refresh``, repeat it by ``retry``, end the operations, and record the successful ones."""
+        """Call ``refresh``, repeat it by ``retry``, end the operations, and record the successful ones.
+
+        A refresh that is not recorded stays owed by the next run.
+        """
         for run in notified:
             run.started, run.tries = run.started or time.monotonic(), 0  # ``retry`` counts the refreshes alone
         self._events.log_start(notified, Action.REFRESH)

@@ -74,7 +74,10 @@ class Transaction:
         return self._finish(started)
 
     def _finish(self, started: float) -> RunReport:
-        """Write unchanged resources and, after a whole successful run, the outputs; return the report."""
+        """Write unchanged resources and, after a whole successful run, the outputs; return the report.
+
+        After a partial or failed run the recorded outputs stay, because outputs are recorded only all together.
+        """
         self._events.log_more()
         summary = self._results.summary()
         failed = bool(summary.failed or summary.skipped or self.stopped)
