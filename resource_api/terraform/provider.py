@@ -423,7 +423,10 @@ class Resources(_ProgramSession):
     def insync(
         self, context: Context, name: str, attribute: str, is_: Mapping[str, object], should: Mapping[str, object]
     ) -> bool | None:
-        """Return whether the program's plan leaves a declared attribute as it is; None for a creation or deletion."""
+        """Return whether the program's plan leaves a declared attribute as it is.
+
+        For a creation or deletion return None: the runtime then compares the values itself.
+        """
         if is_.get("ensure") != "present" or should.get("ensure") != "present":
             return None
         return attribute == "ensure" or attribute not in self._planned(context, name, should, creates=False).changed
