@@ -53,7 +53,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse repeated entries and those that are digits of the mode: a list needs at least one other entry."""
+        """Refuse repeated entries, entries that the file's mode already contains, and a list that has no others."""
         yield from refused_secrets(should)
         declared = should.get("permission")
         is_complete = isinstance(declared, list) and all(isinstance(entry, str) for entry in declared)
@@ -63,9 +63,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare entries by the numbers of users and groups, and for ``recursive`` those of all files below.
+        """Compare the lists of the file itself for ``permission``, and those of all files below it for ``recursive``.
 
-        The mask of a list may deny a right of an entry: the message of a difference contains it.
+        Entries are compared by the numbers of users and groups, as the kernel stores these. The mask of a list may deny
+        a right of an entry: the message of a difference then contains the mask.
         """
         if attribute == "ensure":
             return None
@@ -105,7 +106,7 @@ class Provider(BaseProvider):
             yield from ((path, problem) for problem in prerequisites.missing_file("path", path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change the lists of one file or tree after another; of a tree, in the safe order of ``_ordered``."""
+        """Change the lists of one file or tree after another; a tree in an order in which no file can be exchanged."""
         for path, (_, should) in changes.items():
             with reported(context, path), files.Batch() as batch:
                 declared = [] if should["ensure"] == "absent" else resolve(should["permission"])
@@ -115,9 +116,10 @@ class Provider(BaseProvider):
 
 
 def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
-    """Return the files that get the list: path within ``path`` (its own is empty) → mode if it is a directory, or 0.
+    """Return the paths of the files that get the list, each with its mode if it is a directory, or else 0.
 
-    ``_ordered`` needs the modes.
+    Paths are relative to ``path``, whose own is "". Links are left out, as they have no list; ``_ordered`` sorts by the
+    modes.
     """
     if not should.get("recursive") or not os.path.isdir(path):  # noqa: PTH112 - a text
         return {"": 0}
@@ -144,9 +146,10 @@ def _differs(directories: files.Directories, path: str, should: Mapping[str, Any
 def _change(
     status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], declared: list[Declared]
 ) -> dict[str, bytes | None]:
-    """Return the new extended attributes for a file's lists: none if it is as declared, None for a removal.
+    """Return the new extended attributes for the lists of a file; empty if the lists are as declared.
 
-    Raise ``ResourceError`` for default entries of a file that is no directory, unless it is only a member of a tree.
+    A value of None removes the attribute. Raise ``ResourceError`` for default entries of a file that is no directory,
+    unless ``recursive`` declares a tree, whose directories alone get them.
     """
     if should["ensure"] == "absent":
         new = without(status, attributes)
@@ -175,7 +178,7 @@ class Entry(NamedTuple):
 
     @property
     def order(self) -> tuple[bool, int, str]:
-        """The place in a list, as getfacl(1) has it."""
+        """Return the sort key of an entry in a list, as getfacl(1) sorts."""
         return self.default, list(KINDS).index(self.word), self.name
 
 
@@ -189,7 +192,7 @@ class Declared(NamedTuple):
 
 
 def parse(text: str) -> Entry:
-    """Return the entry of a text such as ``u:alice:rw``, in full: the data type has accepted the text."""
+    """Return the entry of a text that the data type accepts, with a whole word: ``u:alice:6`` is ``user:alice:rw-``."""
     *first, word, name, rights = text.split(":")
     full = next(kind for kind in KINDS if kind.startswith(word))
     if rights.isdigit():
@@ -201,7 +204,10 @@ def parse(text: str) -> Entry:
 
 
 def resolve(permission: Iterable[str]) -> list[Declared]:
-    """Return declared entries with the numbers of users and groups. Raise ``ResourceError`` for an unknown one."""
+    """Return declared entries with the numbers of users and groups, by which the kernel stores them.
+
+    Raise ``ResourceError`` for an unknown user or group.
+    """
     declared = []
     for entry in map(parse, permission):
         unnamed, with_name = KINDS[entry.word]
@@ -213,7 +219,10 @@ def resolve(permission: Iterable[str]) -> list[Declared]:
 
 
 def read(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
-    """Return the access list and the default list of a file; one without a list has the three entries of its mode."""
+    """Return the access list and the default list of a file, to compare and change.
+
+    A file without an access list has the three entries of its mode, as the kernel treats it.
+    """
     of_mode = {key: status.st_mode >> shift & 7 for key, shift in zip(OF_MODE, (6, 3, 0), strict=True)}
     access = attributes.get(ACCESS)
     return of_mode if access is None else _decode(access), _decode(attributes.get(DEFAULT, b""))
@@ -229,10 +238,10 @@ def as_text(access: Acl, default: Acl) -> list[str]:
 def expected(
     status: stat_result, attributes: Mapping[str, bytes], declared: Iterable[Declared], *, inclusive: bool
 ) -> tuple[Acl, Acl]:
-    """Return the new access list and default list of a file; a directory's files inherit the latter.
+    """Return the access list and the default list that a file gets; new files in a directory inherit the default list.
 
-    ``status`` and ``attributes`` are its present ones, as for ``read``. ``inclusive``: undeclared entries for users and
-    groups are removed. ``X`` is a right to execute only if somebody has it already.
+    The present lists come from ``status`` and ``attributes``. ``inclusive`` removes undeclared entries of users and
+    groups. ``X`` grants execution only for a directory or a file that somebody may execute already.
     """
     access, default = read(status, attributes)
     directory = stat.S_ISDIR(status.st_mode)
@@ -269,7 +278,7 @@ def rights(bits: int) -> str:
 
 
 def _combined(present: Acl, declared: Acl, *, inclusive: bool) -> Acl:
-    """Return a list with the declared entries, and the remaining ones of ``present``.
+    """Return a list of the declared entries and the remaining present ones, with a mask that grants declared rights.
 
     A list with named entries needs a mask, which limits these and the group. An undeclared mask stays as long as it
     grants the declared rights. If it must grant more, undeclared entries keep their effective rights.

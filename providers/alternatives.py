@@ -91,8 +91,8 @@ class Provider(BaseProvider):
     def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
         """Bring a group to its declared state: install choices, remove others, and select one, which makes the links.
 
-        The program has no command for a change: a choice that differs is installed again, and all choices for a new
-        link of the group.
+        The program has no command for a change: a choice that differs is installed again, with its present slave links
+        unless others are declared. For a new link of the group, all its choices are installed again.
         """
         present, choices = is_ or {"choices": {}}, should.get("choices") or {}
         link = should.get("link") or present.get("link")
@@ -233,9 +233,10 @@ def _differing(present: Mapping[str, Any], declared: Mapping[str, Any]) -> set[s
 
 
 def _is_as_declared(present: Any, choice: Any) -> bool:
-    """Return whether a choice has the declared priority, and the slave links if these are declared too.
+    """Return whether a choice is as declared; if not, ``set`` installs it again.
 
-    Each is a dictionary, or the word "absent" for a choice that is missing or to be removed.
+    Slave links are compared only if they are declared. Each choice is a dictionary, or "absent" if it is missing or to
+    be removed.
     """
     if "absent" in (present, choice):
         return bool(present == choice)

@@ -33,7 +33,8 @@ class Provider(ImperativeProvider):
     def validate(self, context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a module that Ansible lacks, and arguments that the module refuses.
 
-        If Ansible cannot be run yet, an earlier resource may install it: ``due`` then reports the errors.
+        Arguments that are not known yet cannot be checked. If Ansible cannot be run yet, an earlier resource may
+        install it: ``due`` then reports the errors.
         """
         yield from refused_secrets(should, "args")
         if not {"module", "args"} <= should.keys() or has_secret(should["module"]) or _has_unknown(reveal(should)):
@@ -117,7 +118,10 @@ def _has_unknown(value: Any) -> bool:
 
 
 def _message(result: Mapping[str, Any], should: Mapping[str, Any]) -> str:
-    """Return the message in a module's result, with secret arguments masked: a module may repeat them."""
+    """Return the message in a module's result for a report, with secret arguments masked, as a module may repeat them.
+
+    After a failure the last line of standard error follows: the message alone may be only "non-zero return code".
+    """
     text = str(result.get("msg") or "").strip()
     stderr = str(result.get("stderr") or "").strip()
     text = f"{text}: {stderr.splitlines()[-1]}" if stderr and result.get("failed") else text
@@ -160,7 +164,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _concealed(value: Any, secrets: list[str]) -> Any:
-    """Return a part of a module's output in which each text that contains a secret is ``Sensitive``."""
+    """Return a part of a module's output for a report: each text in it that contains a secret becomes ``Sensitive``."""
     if isinstance(value, dict):
         return {key: _concealed(part, secrets) for key, part in value.items()}
     if isinstance(value, list):

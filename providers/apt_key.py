@@ -93,9 +93,10 @@ class Provider(SimpleProvider):
             yield from self._unchangeable(removed)
 
     def _unchangeable(self, removed: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for each removed key in a file that is a mount point, neither to be replaced nor removed.
+        """Yield a problem for each removed key in a file that is a mount point, as ``delete`` would fail.
 
-        A file with other keys too would be written without the removed one; a file with no other key would be removed.
+        ``delete`` replaces a file that also contains other keys, and removes a file without them: a mount point allows
+        neither.
         """
         mounted = files.mount_points()
         for path in [path for path in _files() if str(path) in mounted]:
@@ -161,7 +162,10 @@ class Provider(SimpleProvider):
                     batch.remove(str(path))
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return an error for each key that apt would miss: in joined keyrings a damaged one hides those after it."""
+        """Return an error for each key that apt would miss, so that a change that causes one is refused.
+
+        apt joins the keyrings to one, in which a damaged key hides all keys after it.
+        """
         paths = _files(Path(copy.directory), Path(copy.main))
         with _home() as home:
             merged = home / "merged"
@@ -217,7 +221,10 @@ class Provider(SimpleProvider):
         return result
 
     def _export(self, home: Path, path: Path, fingerprints: list[str], *, armor: bool) -> bytes:
-        """Return the given keys as a new keyring. Raise ``ResourceError`` if that would contain any other key."""
+        """Return the keys with these fingerprints as a new keyring. Raise ``ResourceError`` if it has any other key.
+
+        gpg exports only from a keyring without armor, to which the file is converted before.
+        """
         keyring, exported = home / "keyring", home / "exported"
         keys = ("--no-default-keyring", "--keyring", keyring, "--armor" if armor else "--no-armor")
         self.gpg(*_options(home), "--yes", "--output", keyring, "--dearmor", "--", path)
@@ -246,15 +253,16 @@ def _files(directory: Path = TRUSTED, legacy: Path = LEGACY) -> list[Path]:
 
 
 def _keys(listing: str) -> Iterator[Key]:
-    """Yield the keys in gpg's colon format (DETAILS of GnuPG): a key's own fingerprint is the first after it.
+    """Yield the keys in a listing of gpg's colon format (DETAILS of GnuPG): each line ``pub`` begins a key.
 
-    Later fingerprints are those of its subkeys, to which no name refers.
+    The first line ``fpr`` after it has the key's own fingerprint. Later ones are those of its subkeys, to which no name
+    refers.
     """
     primary: list[str] = []
     for line in listing.split("\n"):
         fields = line.split(":")
         if fields[0] == "pub":
-            # Any other file may contain bytes that look like a key.
+            # A file that is no keyring may contain bytes that look like a key, which gpg marks as invalid.
             primary = [] if fields[1] == INVALID else fields
         elif fields[0] == "fpr" and primary:
             try:
@@ -303,7 +311,7 @@ def _content(should: Mapping[str, Any]) -> bytes:
 
 
 def _read(path: str) -> bytes:
-    """Return the content of a regular file; any other might have no end. Raise ``ResourceError``."""
+    """Return the content of a regular file. Raise ``ResourceError`` for any other, which might have no end."""
     try:
         with files.open_source(path) as file:
             data = file.read(LARGEST + 1)

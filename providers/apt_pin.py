@@ -95,7 +95,11 @@ class Provider(BaseProvider):
                 batch.remove(path)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return apt's errors about a copy of the files; one package counts as installed, as reading all takes long."""
+        """Return the errors and warnings that apt prints about a copy of the files, to refuse a change that causes one.
+
+        apt reads a single made-up package as installed: it checks some patterns only against a name, and reading the
+        real packages takes long.
+        """
         status = f"{copy.main}.status"
         whole_directory.write(status, STATUS)
         paths = {"preferences": copy.main, "preferencesparts": copy.directory, "sourcelist": NONE, "sourceparts": NONE}
@@ -170,7 +174,7 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 
 
 def _edits(should: Mapping[str, Any]) -> dict[str, str]:
-    """Return field → text of the declared attributes for the file, whose other fields stay."""
+    """Return field → text of the declared attributes only, as the other fields of the file stay unchanged."""
     edits = {"Explanation": should["explanation"]} if should.get("explanation") is not None else {}
     edits |= {"Package": " ".join(should["packages"])} if "packages" in should else {}
     edits |= {"Pin": should["pin"]} if "pin" in should else {}
@@ -178,7 +182,10 @@ def _edits(should: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _pin(text: str) -> str:
-    """Return the canonical form of a pin: one blank after each word, none at commas, no quotes."""
+    """Return the canonical form of a pin, so that pins of the same meaning are equal texts.
+
+    One blank follows each word, none stands at commas, and a host has no quotes: ``release a=stable,l=Debian``.
+    """
     kind, _, rest = " ".join(text.split()).partition(" ")
     kind = kind.lower()
     if kind == "release":

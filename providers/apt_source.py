@@ -69,7 +69,11 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse components for a path, any other suite without components, and an attribute among the options."""
+        """Refuse ``components`` for a path, any other suite without components, and an attribute among the options.
+
+        A suite that ends with ``/`` is a path, which has no components. A field with an attribute, such as
+        ``Signed-By``, could have two contradictory values if ``options`` contained it too.
+        """
         suites, components = should.get("suites"), should.get("components")
         if isinstance(suites, list) and should.get("ensure") != "absent":
             paths = [suite for suite in suites if isinstance(suite, str) and suite.endswith("/")]
@@ -110,7 +114,10 @@ class Provider(BaseProvider):
         return missing or [*self._repetitions(name, should)]
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Write or remove the files of repositories, after a check by apt and a fetch from the changed ones."""
+        """Write or remove the files of repositories, after a check by apt and a fetch from the changed ones.
+
+        Nothing is written if either fails: with a broken file apt would stop for all repositories.
+        """
         declared = {name: change.should for name, change in changes.items()}
         present = [name for name, should in declared.items() if should["ensure"] != "absent"]
         edits = {name: _edits(name, reveal(deb822.differing(changes[name]))) for name in present}
@@ -203,10 +210,10 @@ def _row(name: str, fields: Mapping[str, str]) -> Resource:
 
 
 def _edits(title: str, should: Mapping[str, Any]) -> dict[str, str]:
-    """Return field → text for the file of a source; an empty text removes a field.
+    """Return field → text for the changes to the file of a source; an empty text removes a field.
 
-    Fields without an attribute are ``options``: if declared, these replace all of them. The field ``Types``, which apt
-    requires, gets a default. ``title`` is the name of the source, whose present file is read.
+    Fields of the present file without an attribute are its ``options``: declared ones replace all of them. apt requires
+    the field ``Types``, which gets a default. ``title`` is the name of the source, whose file is read.
     """
     present = deb822.read(_path(title))
     attributes = {**({} if "types" in present else {"types": ["deb"]}), **should}
@@ -228,7 +235,7 @@ def _field(name: str) -> str:
 
 
 def _text(value: bool | int | str) -> str:  # noqa: FBT001 - a value of a manifest
-    """Return a value as apt's files have it, on one line."""
+    """Return the value of an option as text on one line, with ``yes`` and ``no`` for a boolean, as in apt's files."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return " ".join(str(value).split())

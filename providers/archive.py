@@ -35,7 +35,10 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse ``/`` and names without room for the record beside the directory; warn if all may read a secret."""
+        """Refuse ``/``, and a directory name that is too long; warn of a secret that all users may read.
+
+        The record of the unpacked files is beside the directory, with a file name that is even longer.
+        """
         yield from refused_secrets(should, "source")
         yield from shown_by_mode(should.get("mode"), secret_attributes(should, "source"))
         if not isinstance(path := should["path"], str):  # unknown, which is refused elsewhere
@@ -49,7 +52,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare owners that are declared by number, and the unpacked files with the record of their archive."""
+        """Compare owners that are declared by number, and the unpacked files with the record of their archive.
+
+        None leaves any other attribute to the comparison of values. The message omits the checksum of a secret archive.
+        """
         if attribute in {"owner", "group"}:
             number = files.owner_number(should[attribute])
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)

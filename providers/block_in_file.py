@@ -23,7 +23,10 @@ class Provider(BaseProvider):
     """The blocks of text files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write blocks with a line feed at the end of each line, as the kind of a file's line ends does not count."""
+        """Write blocks with line feeds only, so that a block equals the one in a file with other line ends.
+
+        Clean paths for the same reason.
+        """
         for resource in resources:
             if "block" in resource:
                 resource["block"] = _canonical_block(resource["block"])

@@ -127,14 +127,20 @@ class Capabilities(NamedTuple):
 
 
 def split(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each capability of a text with its flags: ``("cap_chown", "ep")`` of ``cap_chown,cap_kill=ep``."""
+    """Yield each capability of a text with its flags, for ``parse``, ``canonical`` and ``problems``.
+
+    ``cap_chown,cap_kill=ep`` yields ``("cap_chown", "ep")`` and ``("cap_kill", "ep")``; ``+`` means the same as ``=``.
+    """
     for clause in text.split():
         names, _, letters = clause.replace("+", "=").partition("=")
         yield from ((name, letters) for name in names.lower().split(","))
 
 
 def canonical(text: str) -> str:
-    """Return the canonical form of a text: names by the kernel's numbers, those with the same flags together."""
+    """Return the canonical form of a text, so that equal capabilities are equal texts: ``cap_chown,cap_kill=ep``.
+
+    Names are sorted by the kernel's numbers, and those with the same flags form one clause.
+    """
     groups: dict[str, list[str]] = {}
     for name, letters in sorted(dict(split(text)).items(), key=lambda item: NUMBERS.get(item[0], len(NAMES))):
         groups.setdefault("".join(letter for letter in "eip" if letter in letters), []).append(name)
@@ -174,7 +180,10 @@ def as_text(sets: Capabilities) -> str:
 
 
 def decode(data: bytes) -> Capabilities:
-    """Return the capabilities in the extended attribute of a file (``vfs_cap_data`` of linux/capability.h)."""
+    """Return the capabilities in a file's extended attribute (``vfs_cap_data`` of linux/capability.h), for ``get``.
+
+    Only the longer form of a user namespace contains the number of its root; otherwise this is 0.
+    """
     first, low, low_inheritable, high, high_inheritable = DATA.unpack(data[: DATA.size])
     root = OWNED.unpack(data)[-1] if len(data) == OWNED.size else 0
     return Capabilities(low | high << HALF, low_inheritable | high_inheritable << HALF, bool(first & EFFECTIVE), root)

@@ -131,20 +131,23 @@ def _is_fragment(name: str, patterns: list[str]) -> bool:
 
 
 def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: Any) -> None:
-    """Write or remove one file, after a copy of the present one if ``backup`` is declared (None: no copy)."""
+    """Write or remove one file. If ``backup`` is declared, copy the present file before a change; None makes no copy.
+
+    A new content appears only at the end of the batch, so the copy after ``_write`` is still of the old file.
+    """
     with files.Batch() as batch:
         if should["ensure"] == "absent":
             if backup:
                 backups.keep(path, backup, at_once=True)
             batch.remove(path)
         elif _write(batch, path, should) and backup:
-            backups.keep(path, backup, at_once=True)  # the new file has not appeared yet
+            backups.keep(path, backup, at_once=True)
 
 
 def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
-    """Write the fragments to a file, with the declared permissions; if the content is right, set only these.
+    """Write the fragments to a file with the declared permissions, or set only the permissions if the content is right.
 
-    Return whether the content is replaced, at the end of the batch: until then the old file can be copied.
+    Return whether the content is replaced at the end of the batch: until then the old file can be copied.
     """
     command, permissions, content = should.get("validate_cmd"), protected_file.permissions(should), assembled(should)
     if files.read_content(path) == content:

@@ -117,9 +117,10 @@ class Provider(BaseProvider):
             yield from (((name, user), problem) for name, problem in self._reaching(user, complete))
 
     def _reaching(self, user: str, states: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for each job whose variables would apply to later jobs too.
+        """Yield a problem for each job whose variables would also apply to later jobs, which nobody declared.
 
-        A variable applies down to its next value. The jobs in ``states`` are edited in memory only.
+        In a crontab a variable applies to all jobs below it, up to its next value. The jobs in ``states`` are edited in
+        memory only, as this is a check before the change.
         """
         try:
             table = self._table(user)
@@ -150,8 +151,9 @@ class Provider(BaseProvider):
     def _table(self, user: str) -> files.Lines:
         """Return a user's crontab without the header that crontab(1) writes into it.
 
-        Root reads the file itself, if its directory is known; otherwise crontab(1) prints it. Raise ``OSError`` or
-        ``ResourceError`` if it cannot be read.
+        Root reads the file itself, as crontab(1) takes a read error for the end of the table. For other users, and if
+        none of the usual directories exists, crontab(1) prints the table. Raise ``OSError`` or ``ResourceError`` if it
+        cannot be read.
         """
         if (spool := _spool()) is not None:
             text = _read(spool, user)
@@ -180,7 +182,10 @@ class Provider(BaseProvider):
 
 
 def canonical(field: str, value: Any) -> str:
-    """Return the canonical form of a schedule's field: with sorted numbers, no names, and Sunday as 0."""
+    """Return the canonical form of a schedule's field, so that equal schedules are equal texts.
+
+    Names become numbers, lists of numbers are sorted, and Sunday is 0: ``1,15`` for ``[15, 1]``.
+    """
     parts = ",".join(map(str, value if isinstance(value, list) else [value])).lower().split(",")
     parts = [_part(field, part) for part in parts]
     if all(part.isdecimal() and len(part) < LONGEST_NUMBER for part in parts):
@@ -189,9 +194,9 @@ def canonical(field: str, value: Any) -> str:
 
 
 def _part(field: str, part: str) -> str:
-    """Return one part of a field in its canonical form, with numbers for names.
+    """Return one part of a field, such as ``mon-fri`` or ``*/5``, in its canonical form with numbers for names.
 
-    Sunday is 0, but 7 at the end of a range such as ``5-7``.
+    Sunday is 0, but 7 at the end of a range such as ``5-7``, which must not run backwards.
     """
     span, slash, step = part.partition("/")
     ends = [_number(field, end) for end in span.split("-")]
@@ -203,7 +208,10 @@ def _part(field: str, part: str) -> str:
 
 
 def _number(field: str, word: str) -> str:
-    """Return a number without leading zeros, the number of a month's or day's name, or the word itself."""
+    """Return the canonical form of an end of a range: a number without leading zeros, also for a month's or day's name.
+
+    Any other word is returned unchanged, for ``field_error`` to refuse it.
+    """
     if word.isdecimal() and word.isascii() and len(word) < LONGEST_NUMBER:
         return str(int(word))
     return WORDS.get(field, {}).get(word, word)
@@ -367,9 +375,12 @@ def _users() -> list[str]:
 
 
 def _user_option(user: str) -> list[str]:
-    """Return the arguments of crontab(1) for a user's table. Raise ``ResourceError`` for another's, without root."""
+    """Return the arguments that name a user's table for crontab(1).
+
+    Raise ``ResourceError`` for another user's table, which only root may change.
+    """
     if not os.geteuid():
-        # Root names each user, itself too.
+        # Root passes the name even of its own table: after su(8), crontab(1) may take another user for the caller.
         return ["-u", user]
     if user != pwd.getpwuid(os.geteuid()).pw_name:
         raise ResourceError(f"only root may change the crontab of '{user}'")

@@ -43,7 +43,7 @@ class Provider(ImperativeProvider):
                     yield from _text_problems(attribute, command)
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
-        """Return whether all guards allow the command, and the reason; never if only a refresh runs it.
+        """Return whether all guards allow the command, and the reason. With ``refreshonly`` a command is never due.
 
         Raise ``CommandError`` if other users can change its code, so that a plan shows the refusal too.
         """
@@ -165,7 +165,7 @@ def _check(command: Command, argv: Sequence[str], should: Mapping[str, Any]) -> 
 
 
 def _variables(should: Mapping[str, Any]) -> dict[str, str]:
-    """Return the declared variables of a command, with its declared search path."""
+    """Return the declared environment of a command with ``PATH``, for its run and for the check of its code."""
     path, environment = _search_path(should), should.get("environment") or {}
     pairs = environment.items() if isinstance(environment, dict) else (entry.split("=", 1) for entry in environment)
     return {**({} if path is None else {"PATH": path}), **dict(pairs)}
@@ -194,7 +194,7 @@ def _locate(program: str, path: str | None, cwd: str | None) -> str:
 
 
 def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if the program of a command is nowhere to be found."""
+    """Yield a problem if the program of a command does not exist, so that a plan shows it before the change."""
     command = _commands(should, "command")[0]
     # A plan may not know yet how the command is run.
     if "shell" not in should or not (argv := _argv(command, shell=should["shell"])):
