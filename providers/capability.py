@@ -190,7 +190,7 @@ def decode(data: bytes) -> Capabilities:
 
 
 def encode(sets: Capabilities) -> bytes:
-    """Return the extended attribute for capabilities: the lower 32 bits of each set, then the upper ones."""
+    """Return the extended attribute for capabilities, as the kernel reads it: the lower 32 bits of all sets first."""
     half = (1 << HALF) - 1
     halves = [bits >> shift & half for shift in (0, HALF) for bits in (sets.permitted, sets.inheritable)]
     return DATA.pack(REVISION | (EFFECTIVE if sets.effective else 0), *halves)

@@ -44,7 +44,8 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Remove needless slashes and dots from paths; write owners' numbers as text, and modes with four digits.
 
-        A declared mode becomes the one that a directory will get, and None for a link. A row of ``get`` keeps its mode.
+        A declared mode becomes the one that a directory will get, and None for a link, which has none. The mode in a
+        row of ``get`` is the present one, so it stays as it is.
         """
         for resource in resources:
             path = resource.get("path", "/")
@@ -94,8 +95,8 @@ class Provider(BaseProvider):
     ) -> bool | tuple[bool, str] | None:
         """Return whether an attribute is in sync, or None if the runtime compares it by equality.
 
-        Compared here are owners by number, symbolic modes, assets by their SHA-256, and a source: ``get`` cannot return
-        the origin of a copy.
+        Equality is not enough for owners by number, symbolic modes, assets, which are compared by their SHA-256, and a
+        source: ``get`` cannot return the origin of a copy.
         """
         if attribute == "ensure" or (attribute == "content" and type(should["content"]) is str):
             return None
@@ -223,7 +224,7 @@ class Provider(BaseProvider):
             "gid": self._id(files.group_id, should.get("group")),
         }
         mode = _new_mode(is_, should, ensure)
-        # A file that another user may write to or replace is not kept: its content goes into a new one.
+        # If another user may write to the file or replace it, even the right content goes into a new file.
         reusable = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
         if ensure == "link":
             if is_ is None or is_.get("target") != should["target"]:
@@ -275,9 +276,10 @@ def _has_secret(should: Mapping[str, Any]) -> bool:
 def _content(
     path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any], *, reusable: bool
 ) -> bytes | Iterator[bytes] | None:
-    """Return the content to write, or None if the present file has it and can be kept (``reusable``).
+    """Return the content that ``_write`` gives a file, or None to leave the present content in place.
 
-    A new file without a declared content is empty.
+    It stays if it is right and no other user can change it (``reusable``), or if none is declared. A new file without a
+    declared content is empty.
     """
     exists = is_ is not None and is_["ensure"] == "file"
     can_stay = exists and reusable
@@ -304,7 +306,10 @@ def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
 
 
 def _compared_asset(path: str, is_: Mapping[str, Any], asset: Asset, *, secret: bool) -> bool | tuple[bool, str]:
-    """Return whether a file has the content of an asset; else with a message, unless the content is ``secret``."""
+    """Return whether a file has the content of an asset, for ``insync``; for another content with a message.
+
+    The message has the checksums of both contents, and is left out for a ``secret`` one.
+    """
     digest = _digest(path, is_)
     if digest == asset.sha256:
         return True
@@ -351,7 +356,10 @@ def _status_row(status: stat_result) -> Resource:
 
 
 def _content_row(content: bytes) -> Resource:
-    """Return the content of a file, if it is text, and its digest; an attribute cannot hold any other bytes."""
+    """Return the part of a file's row about its content: the text and its SHA-256.
+
+    Bytes that are not UTF-8 have only the SHA-256, as an attribute holds text.
+    """
     checksum = files.sha256(content)
     try:
         return {"content": content.decode(), "checksum": checksum}
@@ -372,9 +380,12 @@ def _canonical_mode(mode: str, ensure: str | None) -> str | None:
 
 
 def _new_mode(is_: Mapping[str, Any] | None, should: Mapping[str, Any], ensure: str) -> int | None:
-    """Return the mode to set, or None for no change; a new file with a secret is private unless a mode is declared."""
+    """Return the mode that a change sets, or None for no change.
+
+    A new file with a secret gets the mode 0600 unless a mode is declared, so that no other user can read it.
+    """
     present_kind, base = ("absent", None) if is_ is None else (is_["ensure"], is_.get("mode"))
-    # A declared symbolic mode changes this one too, in place of the default.
+    # A declared symbolic mode such as ``g+r`` then adds to 0600, not to the default 0644.
     if ensure == "file" and present_kind != "file" and _has_secret(should):
         base = "0600"
     mode = should.get("mode", None if present_kind == ensure else base)
@@ -382,7 +393,10 @@ def _new_mode(is_: Mapping[str, Any] | None, should: Mapping[str, Any], ensure: 
 
 
 def _octal_mode(mode: str, ensure: str, present: str | None) -> str:
-    """Return the octal mode for a declared one; a symbolic one changes the ``present`` mode, or the default."""
+    """Return the octal mode for a declared one, to compare it with the present mode and to set it.
+
+    A symbolic mode such as ``g+w`` changes the ``present`` mode, or without one the default.
+    """
     directory = ensure == "directory"
     if not mode[0].isdigit():
         number = int(present or ("0755" if directory else "0644"), 8)
@@ -402,7 +416,7 @@ def _kind_problems(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
         return
     kind = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
     if kind != ensure and "directory" in {kind, ensure}:
-        # One path has one resource: only a required one could remove it before.
+        # A resource of this path that the run applies before may remove the file.
         yield Problem("ensure", _conflict(kind, ensure), needs=f"File[{path}]")
 
 

@@ -24,7 +24,7 @@ class Provider(BaseProvider):
     """The lines of text files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write the default expression, for exactly the line, as it is part of the name; clean paths."""
+        """Write the default expression, which matches exactly the line: it is a part of the name; clean paths."""
         for resource in resources:
             line = resource.get("line")
             if resource.get("match") == "" and isinstance(line, str):
@@ -34,7 +34,10 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse an expression that does not find the declared line: each run would add it again."""
+        """Refuse an expression that does not find the declared line: each run would add the line again.
+
+        Refuse also the default expression of a secret line, which would contain the secret, and of an unknown one.
+        """
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         match, line = should.get("match"), _text(should.get("line"))
         # Plans and records show the expression: one that was made of a secret line would contain the secret.
@@ -108,9 +111,10 @@ def _refusal(name: Name, should: Mapping[str, Any]) -> str:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Bring the lines of each expression in ``states`` to its state; None removes them.
+    """Bring the lines that each expression in ``states`` finds to its state; None removes these lines.
 
-    Raise ``ResourceError`` for different lines, unless `multiple` allows to replace them all.
+    Raise ``ResourceError`` if an expression finds lines that differ from each other and none is as declared: only
+    `multiple` allows to replace them all.
     """
     for match, should in states.items():
         numbers = line_places.find(lines, match)

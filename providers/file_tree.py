@@ -66,13 +66,16 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare the whole tree, which is read here, as ``get`` receives only names."""
+        """Compare the whole tree, which is read here, as ``get`` receives only names and not the declared source.
+
+        The message names the differing members, or for ``purge`` those that it removes.
+        """
         if attribute == "ensure":
             return None
         try:
             compared = _Comparison(name, should, must_exist=False)
         except FileNotFoundError as error:
-            # Only ``source`` differs for a missing source.
+            # For a missing source only ``source`` is reported, as the other attributes cannot be compared.
             return attribute != "source" or (False, f"'{error.filename}' does not exist")
         names, verb = compared.different(attribute), "removes" if attribute == "purge" else "differs in"
         return not names or (False, f"{verb} {file_trees.listed(names)}")
@@ -126,8 +129,8 @@ class _Comparison:
     def __init__(self, path: str, should: Mapping[str, Any], *, must_exist: bool) -> None:
         """Read the tree and its source. Raise ``OSError``, and ``ResourceError`` above the limits.
 
-        ``must_exist``: an unknown owner is an error. In a plan another resource may still create that user: every
-        member then differs.
+        With ``must_exist``, as for ``set``, an unknown owner is an error. In a plan another resource may still create
+        that user: the owner of every member then differs.
         """
         self._should = should
         self.path, self.source = path, should.get("source")
@@ -154,9 +157,11 @@ class _Comparison:
         self.purged = self._purged()
 
     def _mode(self, member: Member | None) -> int | None:
-        """Return the mode for a member of the tree, or None to keep the present one.
+        """Return the mode that a member of the tree should have, or None to keep the present one.
 
-        ``member`` is of the source, or without one of the tree itself; None stands for a new top directory.
+        ``member`` is the source's, or the tree's own without a source, or None for a new top directory. Its mode is the
+        base that a symbolic mode changes; of a source, the mode is copied without set-id bits and rights of others to
+        write.
         """
         mode = self._should.get("mode")
         if member is not None and member.kind == "link":
@@ -172,9 +177,10 @@ class _Comparison:
         return symbolic_mode.apply(mode, base, directory=directory)
 
     def _purged(self) -> list[str]:
-        """Return the members that the source lacks, the deepest first, without those that contain ignored files.
+        """Return the members to remove because the source lacks them, the deepest first, so that directories are empty.
 
-        Raise ``ResourceError`` for more than ``max_purged``, as after a mistake in the path of the source.
+        A directory with ignored files stays, as these must not be lost. Raise ``ResourceError`` for more than
+        ``max_purged``, as after a mistake in the path of the source.
         """
         if not self._should.get("purge"):
             return []
@@ -232,7 +238,8 @@ class _Comparison:
 def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) -> int | None:
     """Return the number of a declared user or group, or None if none is declared.
 
-    An unknown one is an error if it ``must_exist``, and otherwise -1, from which the owner of each member differs.
+    An unknown owner is an error with ``must_exist``. Otherwise the number is -1, which no member has, so that all
+    differ.
     """
     if owner is None:
         return None
@@ -287,7 +294,7 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
 
 
 def _kind_changes(compared: _Comparison, *, force: bool) -> list[str]:
-    """Return the members to remove because the source has a directory in place of another kind, or the reverse.
+    """Return the members to remove: the source has a directory where the tree has a file or link, or the reverse.
 
     Raise ``ResourceError`` without ``force``, and if ignored files would be lost.
     """
@@ -297,7 +304,7 @@ def _kind_changes(compared: _Comparison, *, force: bool) -> list[str]:
         for name, expected in compared.expected.items()
         if name in members
         and members[name].kind != expected.kind
-        # These replace each other in one step.
+        # A file and a link are not removed: ``_write`` replaces one by the other at once.
         and not {members[name].kind, expected.kind} <= {"file", "link"}
     ]
     if names and not force:

@@ -160,10 +160,11 @@ class Provider(BaseProvider):
         self.sync("--file-system", new)
 
     def _update(self, path: str, should: Mapping[str, Any]) -> None:
-        """Check out another commit in an existing checkout, unless something would be lost.
+        """Check out another commit in an existing checkout, unless a user's work would be lost.
 
-        Two files in ``.git`` let the next run repair a killed update: git's locks newer than ``WORKING`` are its
-        remains, and after ``CHECKING_OUT`` changed files are its work and may be overwritten.
+        Two marker files in ``.git`` let the next run repair a killed update. Locks of git that are newer than
+        ``WORKING`` come from that update and may be removed. After ``CHECKING_OUT`` changed files come from it too and
+        may be overwritten.
         """
         copy = _working_copy(path)
         target = self._target(should, copy.user)
@@ -219,7 +220,11 @@ class Provider(BaseProvider):
 
 
 def _loss(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if a change would lose work in a checkout: without ``force``, ``set`` refuses it."""
+    """Yield a problem if a change would lose work in a checkout, so that a plan shows what ``set`` would refuse.
+
+    A removal loses the commits of all branches and the untracked files, an update only commits of ``HEAD``. With
+    ``force``, and after a killed update, nothing is refused.
+    """
     git_directory = f"{path}/.git"
     if should.get("force") or not os.path.lexists(git_directory) or os.path.lexists(f"{git_directory}/{CHECKING_OUT}"):
         return
@@ -256,19 +261,22 @@ def _read(path: str) -> Resource | None:
 
 
 def _status(directories: files.Directories, path: str) -> os.stat_result | None:
-    """Return the status of the file or directory at a path, without following a link, or None without one."""
+    """Return the status of the file or directory at a path, or None if there is none; a link is not followed."""
     with suppress(FileNotFoundError):
         return files.stat_and_read(directories, path, 0)[0]
     return None
 
 
 def _fetch(copy: WorkingCopy, should: Mapping[str, Any], target: git.Target, *, force: bool) -> None:
-    """Fetch a commit from the declared source. Raise ``CommandError`` if, without ``force``, it would lose a file."""
+    """Fetch a commit from the declared source, and check without ``force`` that its check-out would lose no file.
+
+    Raise ``CommandError`` if the new commit would overwrite a local file; nothing is changed then.
+    """
     has_origin = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
     copy.run("remote", "set-url" if has_origin else "add", "origin", "--", should["source"])
     copy.fetch(should, target)
     if not force and copy.ask("rev-parse", "-q", "--verify", "HEAD").stdout:
-        # Fails, with nothing changed, where the new commit would overwrite a local file.
+        # The dry run fails where the new commit would overwrite a local file.
         copy.attempt("update-index", "-q", "--refresh")
         copy.run("read-tree", "--dry-run", "-m", "-u", "HEAD", target.commit)
 
@@ -276,8 +284,8 @@ def _fetch(copy: WorkingCopy, should: Mapping[str, Any], target: git.Target, *, 
 def _working_copy(path: str) -> WorkingCopy:
     """Return the working copy in a directory. Raise ``CommandError`` if git may not run there.
 
-    It runs as the owner of the directory, who alone has written its hooks and settings; git itself refuses a
-    repository of yet another user.
+    git runs as the owner of the directory, as it executes hooks and settings that this owner could write. git itself
+    refuses a repository that belongs to a third user.
     """
     with files.Directories() as directories:
         parent, name = directories.place(path)

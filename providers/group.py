@@ -50,9 +50,9 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield missing members, and a problem for a removal that groupdel refuses: of a user's primary group.
+        """Yield a problem for each declared member that does not exist, and for the removal of a user's primary group.
 
-        Yield also account files that cannot be replaced, such as mount points.
+        groupdel refuses that removal. Yield also account files that cannot be replaced, such as mount points.
         """
         removed = {name: should for name, should in changes.items() if should["ensure"] == "absent"}
         for group in _entries(removed):
@@ -139,7 +139,7 @@ def _clean_members(file: Path, name: str) -> None:
 
 
 def _options(attributes: Mapping[str, Any]) -> Iterator[str | int]:
-    """Yield the options of groupadd and groupmod for those ``attributes`` that these programs set."""
+    """Yield the options with which groupadd and groupmod set the declared number and members of a group."""
     if attributes.get("gid") is not None:
         yield from ("--gid", attributes["gid"])
     if attributes.get("members") is not None:

@@ -140,7 +140,11 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Change, add or remove the lines of the hosts in ``states``; of two lines, that of the declared family."""
+    """Change, add or remove the lines of the hosts in ``states``, wherever they are in the file.
+
+    A host can have a line for IPv4 and one for IPv6: only the line of the declared family is changed, a removal
+    concerns both.
+    """
     numbers_by_name: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         host = parse_line(line)
@@ -159,7 +163,10 @@ def _change(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) 
 
 
 def _update(lines: files.Lines, numbers: list[int], should: Mapping[str, Any]) -> None:
-    """Change the line of a host with the declared family, or else the first one, unless it is as declared."""
+    """Write the declared values into a host's line, unless the line has them already and so keeps its spelling.
+
+    The line is the one of the declared address family, or else the first of ``numbers``.
+    """
     number = next((number for number in numbers if _is_of_family(lines[number], should)), numbers[0])
     host = parse_line(lines[number]) or {}
     if any(should.get(attribute, value) != value for attribute, value in _canonical(host).items()):
@@ -167,10 +174,10 @@ def _update(lines: files.Lines, numbers: list[int], should: Mapping[str, Any]) -
 
 
 def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:
-    """Yield (number, number of the line that counts, reason) of each declared host's line without effect.
+    """Yield each declared line without effect: its number, the number of the earlier line that counts, and the reason.
 
     The resolver takes the first line with a name, for IPv4 and IPv6 each. (With ``multi on`` in host.conf(5) it returns
-    the addresses of later lines too, after that one.)
+    the addresses of later lines too, after that one.) ``edit`` moves the declared line before the other.
     """
     # The declared hosts whose line has not come yet.
     waiting = {name: {**should, "name": name} for name, should in states.items() if should is not None}
@@ -190,7 +197,10 @@ def _overridden(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | Non
 
 
 def _earlier_answer(names: Iterable[str], ip: str, first: FirstAnswers) -> tuple[int, str, str] | None:
-    """Return (line number, address, name) of the first answer for one of ``names`` that is not ``ip``, or None."""
+    """Return (line number, address, name) of the first line that gives one of ``names`` another address than ``ip``.
+
+    Return None if there is none: then the declared line has its effect.
+    """
     keys = [(name, ":" in ip) for name in names]
     answers = [(*first[key], key[0]) for key in keys if key in first and first[key][1] != ip]
     return min(answers, default=None)
@@ -199,8 +209,8 @@ def _earlier_answer(names: Iterable[str], ip: str, first: FirstAnswers) -> tuple
 def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
     """Return a row for each host of a file, from its first line.
 
-    ``other_family`` is its first line for the other address family, ``overridden`` the names with an earlier line that
-    counts; ``insync`` compares by them.
+    For ``insync``, ``other_family`` is the first line of the host with the other address family, and ``overridden`` has
+    the names that an earlier line gives another address, with the reason.
     """
     rows: dict[str, Resource] = {}
     first: FirstAnswers = {}
@@ -235,7 +245,10 @@ def _listed(row: Resource) -> Resource | None:
 
 
 def _line_of_family(is_: Mapping[str, Any], should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the host's line for a declaration: that of the declared address's family, IPv4 or IPv6."""
+    """Return the values of the line to compare with a declaration: that of the declared address's family.
+
+    A host may have a line for IPv4 and one for IPv6; a declaration without an address is compared with the first one.
+    """
     other_family: Mapping[str, Any] | None = is_.get("other_family")
     if other_family is None or not isinstance(should.get("ip"), str) or (":" in should["ip"]) == (":" in is_["ip"]):
         return is_
@@ -243,7 +256,10 @@ def _line_of_family(is_: Mapping[str, Any], should: Mapping[str, Any]) -> Mappin
 
 
 def _is_of_family(line: str, should: Mapping[str, Any]) -> bool:
-    """Return whether a line has the declared address family, IPv4 or IPv6; without a declared one all have."""
+    """Return whether a line has the declared address family, IPv4 or IPv6, so that a change concerns this line.
+
+    Without a declared address, each line with a host has it.
+    """
     host = parse_line(line)
     ip = should.get("ip")
     return host is not None and (ip is None or (":" in ip) == (":" in host["ip"]))
@@ -296,9 +312,9 @@ def format_line(host: Mapping[str, Any]) -> str:
 
 @lru_cache(1024)  # a list of blocked hosts repeats one address a hundred thousand times
 def _address(text: str) -> str | None:
-    """Return an address in its shortest form, or None for an invalid one."""
+    """Return an address in its shortest form, in which equal addresses are equal texts, or None for an invalid one."""
     zone = text.partition("%")[2]
-    if zone and not NAME.fullmatch(zone):  # which the library accepts
+    if zone and not NAME.fullmatch(zone):  # the library accepts any text as a zone
         return None
     try:
         return str(ip_address(text))

@@ -37,7 +37,7 @@ class Provider(BaseProvider):
         return False, f"changed from {is_['live']} to {should['hostname']} in the running kernel"
 
     def get(self, _context: Context, _names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the names of the file, if it holds one, and of the kernel."""
+        """Return the name in the file, if there is one, and as ``live`` the kernel's, which ``insync`` compares too."""
         row: Resource = {"name": "system", "live": socket.gethostname()}
         lines = files.read_lines(FILE)
         if (number := _name_line(lines)) is not None:

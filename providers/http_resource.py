@@ -43,7 +43,7 @@ class Provider(SimpleProvider):
         self._created: dict[str, Any] = {}
 
     def check_config(self, _context: Context, config: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Refuse paths with a variable that has no value: a wrong configuration is a problem of the manifest."""
+        """Refuse paths with a variable that has no value: an error of the provider, not of each of its resources."""
         # A path that is not known yet is missing here.
         if "path" in config:
             http_paths.paths(config)
@@ -75,7 +75,7 @@ class Provider(SimpleProvider):
         return [name for name in LOCATION if is_.get(name) != should.get(name)]
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write a whole number as JSON services do, without a point."""
+        """Write whole numbers without a point, as a JSON service may return 1.0 as 1: both are equal."""
         for resource in resources:
             if "body" in resource:
                 resource["body"] = _numbers(resource["body"])
@@ -219,7 +219,10 @@ class Provider(SimpleProvider):
         return http_paths.fill(request.path, self._paths.values(name), http.field_at(present.fields, field), field)
 
     def _detail(self, values: Mapping[str, str], identifier: Any) -> Object | None:
-        """Return an object by its own path, which its name (``values``) or ``identifier`` completes, or None."""
+        """Return an object by its own path, or None if the kind has no such path or the service no such object.
+
+        ``values`` of the resource's name and ``identifier`` replace the variables of the path.
+        """
         if self._paths.read is None:
             return None
         response = self._client.find(http_paths.fill(self._paths.read, values, identifier, self._config["id"]))
@@ -361,7 +364,7 @@ def _numbers(value: Any) -> Any:
 
 
 def _fields(declared: Any) -> dict[str, Any]:
-    """Return declared fields, none for None; each value of a secret mapping is secret."""
+    """Return declared fields to send, none for None; each value of a secret mapping becomes secret itself."""
     if isinstance(declared, Sensitive):
         return {name: Sensitive(value) for name, value in declared.reveal().items()}
     return dict(declared or {})

@@ -45,7 +45,8 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write values as texts without spaces around them; remove needless slashes and dots from paths.
 
-        Names that the program of the file takes for the same ones get the spelling of the first of ``resources``.
+        A program may take ``Port`` and ``port`` for the same name. Such names get the spelling of the first of
+        ``resources``, so that the row of ``get`` and the declaration are one resource.
         """
         spellings: dict[Name, Key] = {}  # by the file and the form that all spellings have
         for resource in resources:
@@ -201,13 +202,13 @@ def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = U
 def _written(
     texts: Sequence[str], present: Setting, should: Mapping[str, Any], syntax: ini_lines.Syntax
 ) -> Iterator[str]:
-    """Yield the lines of a setting with its new value, in the style of the ``present`` ones, which are among ``texts``.
+    """Yield the lines that replace a setting, with its new value in the style of its ``present`` lines in ``texts``.
 
     The lines of a longer value are indented below the name. A comment behind a value in one line stays.
     """
     text = texts[present.number]
     begin = text[: present.value] if present.value >= 0 else text.rstrip() + should["key_val_separator"]
-    # The value of ``name =`` began in the next line: on this line it gets a blank on both sides of the separator.
+    # ``name =`` with the value in the next line becomes ``name = value``, not ``name =value``.
     if begin[-2:-1].isspace() and begin[-1:] in {"=", ":"}:
         begin += " "
     value = str(reveal(should["value"])).split("\n")
@@ -223,7 +224,7 @@ def _written(
 
 
 def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[tuple[int, Sequence[str]]]) -> None:
-    """Remove lines by their numbers, and insert texts before lines; all numbers are those before the change."""
+    """Remove lines and insert texts before lines, for ``edit``; all numbers are those before the change."""
     numbers = sorted(set(removed))
     for number, texts in sorted(added, reverse=True):
         for text in reversed(texts):
@@ -267,9 +268,9 @@ def _value(texts: Sequence[str], setting: Setting, syntax: ini_lines.Syntax) -> 
 def _section_bounds(
     texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line], syntax: ini_lines.Syntax
 ) -> tuple[int, int] | None:
-    """Return the number of a section's first line below its header, and of the line after the section, or None.
+    """Return the range of a section's lines below its header, to add a setting there or remove the section; or None.
 
-    Of several sections with the name, it is the last one. The section "" is above all headers.
+    Of repeated sections with the name, it is the last one. The section "" is above all headers.
     """
     start = 0 if section == "" else -1
     headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
@@ -329,9 +330,9 @@ def _insertion_point(
 
 
 def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:
-    """Return for each line whether it is inside a value of several lines, as a comment or blank line can be.
+    """Return for each line whether it is inside a value of several lines, where no setting may be added.
 
-    It is inside if the next line that is neither a comment nor blank continues the value.
+    A comment or blank line is inside a value if the next line of another kind continues the value.
     """
     inside, following = [False] * len(kinds), ""
     for number in range(len(kinds) - 1, -1, -1):
@@ -341,7 +342,10 @@ def _inside_values(kinds: Sequence[ini_lines.Line]) -> list[bool]:
 
 
 def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax) -> None:
-    """Remove a section that has no lines but blank ones, with the blank line above it if it is the last one."""
+    """Remove a section if only blank lines remain in it after the removal of settings, so that no bare header stays.
+
+    At the end of the file the blank line above the header goes too.
+    """
     texts = list(lines)
     bounds = _section_bounds(texts, section, ini_lines.classify(texts, syntax.dialect), syntax)
     if section == "" or bounds is None or any(text.strip() for text in texts[slice(*bounds)]):

@@ -110,7 +110,7 @@ class _Document:
     def remove(self, key_path: KeyPath) -> None:
         """Remove the value at a key path, and then each object around it that has become empty.
 
-        Each occurrence of a repeated key is removed: a former one would count otherwise.
+        Each occurrence of a repeated key is removed: after the last one alone, the one before it would count.
         """
         # The positions of the objects and arrays on the key path, from the document inwards.
         containers = [self._skip(0)]
@@ -178,7 +178,10 @@ class _Document:
         return list(self._scan(at))
 
     def _scan(self, at: int) -> Iterator[_Item]:
-        """Yield the positions of the items of the object or array that begins at a position of the text."""
+        """Yield the positions of the items of an object or array, so that a change replaces only the text of one item.
+
+        ``at`` is the position of its opening bracket.
+        """
         text, index = self.text, 0
         in_object = text[at] == "{"
         at = self._skip(at + 1)

@@ -145,7 +145,7 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
 
 
 def parse_line(line: str) -> Entry | None:
-    """Return the parts of a line with a host's key, or None for any other line."""
+    """Return the parts of a line with a host's key, or None for any other line, which ``edit`` leaves unchanged."""
     match = LINE.fullmatch(line.strip(" \t"))
     if match is None or not ssh_files.matches(match["type"], match["key"]):
         return None
@@ -180,9 +180,9 @@ def _effective(lines: files.Lines, numbers: Sequence[int]) -> Sequence[int]:
 
 
 def _misspelled(entry: Entry, count: int | None = None) -> dict[str, str]:
-    """Return canonical name → spelling of those names in a line that ssh does not find in that spelling.
+    """Return the names of a line that ssh does not find because of their spelling: canonical name → spelling.
 
-    ``count``: only the first names of the line are of interest; None for all.
+    ``insync`` reports them and ``edit`` corrects them. ``count`` limits the search to the first names of the line.
     """
     spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:count]
     pairs = ((canonical_name(spelling), spelling) for spelling in spellings)
@@ -284,7 +284,10 @@ def _user(target: str) -> str | None:
 
 
 def _path(target: str) -> tuple[str, pwd.struct_passwd | None]:
-    """Return the path of a target and its user, if it is in a home. Raise ``KeyError`` for an unknown user."""
+    """Return the file of a target such as ``~alice/.ssh/known_hosts``, and the user in whose home it is, or None.
+
+    Raise ``KeyError`` for an unknown user.
+    """
     user = _user(target)
     if user is None:
         return target, None

@@ -146,7 +146,10 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _list(lines: files.Lines, numbers: list[int], entry: tuple[str, str]) -> None:
-    """Give a locale one line: the first of its present ones (``numbers``), else a comment with it, else a new line."""
+    """Write exactly one line for a locale: replace its first present line, else a comment with it, or add a line.
+
+    ``numbers`` are those of its present lines, whose repetitions are removed.
+    """
     comments = [number for number, line in enumerate(lines) if line.lstrip("# \t").split() == list(entry)]
     first = next(iter(numbers + comments), None)
     if first is None:
@@ -166,7 +169,7 @@ def _unlist(lines: files.Lines, numbers: list[int], supported: Collection[str]) 
 
 
 def _entry(line: str) -> tuple[str, str] | None:
-    """Return the locale and the character set of a line, in the form in which they are declared, or None."""
+    """Return the locale and the character set of a line, spelled as in a declaration, or None for any other line."""
     words = line.split()
     if len(words) != 2 or words[0].startswith("#"):  # noqa: PLR2004 - see above
         return None
@@ -198,9 +201,9 @@ def _charset(name: str, should: Mapping[str, Any]) -> str | None:
 
 
 def _normalized(name: str) -> str:
-    """Return a name as the C library compares it: ``de_DE.utf8`` for ``de_DE.UTF-8``.
+    """Return a name as the C library compares it, to find it among the built ones: ``de_DE.utf8`` for ``de_DE.UTF-8``.
 
-    Of the character set count only letters and digits; a number such as ``8859-1`` is one of ISO.
+    Of the character set only letters and digits count; a number such as ``8859-1`` is one of ISO.
     """
     base, charset, modifier = _split(name)
     plain = re.sub(r"[^a-z0-9]", "", (charset or "").lower())
@@ -224,7 +227,10 @@ def _is_removed_with(built: str, name: str, listed: str | None) -> bool:
 
 
 def _source(name: str) -> str:
-    """Return the path of a locale's source, from which localedef builds it, or ""."""
+    """Return the path of the source from which localedef builds a locale, or "" if there is none.
+
+    The source of ``de_DE.UTF-8@euro`` is mostly ``de_DE@euro``: one for all character sets.
+    """
     base, _, modifier = _split(name)
     candidates = [name, f"{base}@{modifier}" if modifier else base]
     paths = [f"{directory}/{candidate}" for candidate in candidates for directory in SOURCES]
@@ -232,7 +238,10 @@ def _source(name: str) -> str:
 
 
 def _code_set(charset: str) -> str:
-    """Return the name of a character set in its own description, to be compared with that of ``locale charmap``."""
+    """Return the name of a character set in its own description, as ``locale charmap`` prints it for a built locale.
+
+    A failed build is recognized by it: the locale then still has the former character set.
+    """
     import gzip  # slow to import, and needed for changes only
 
     for path, reader in ((f"{CHARSETS}/{charset}", open), (f"{CHARSETS}/{charset}.gz", gzip.open)):

@@ -50,7 +50,10 @@ class Provider(BaseProvider):
             yield from context.accepted(list(program_checked_files.read_rows(context, DIRECTORY, None, listed)))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Verify all rules as they will be, also those of packages, and write each file."""
+        """Write the file of each rule, after a check by logrotate of all rules together, also those of packages.
+
+        Two rules for one log are a mistake that appears only in the whole.
+        """
         contents = program_checked_files.contents(changes)
         if any(contents.values()):
             self._directory.verify(contents)
@@ -75,7 +78,10 @@ class Provider(BaseProvider):
         return WholeDirectory(DIRECTORY, MAIN, "include {}", self._errors)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return the errors of all rules, each with its file and line; a log that does not exist now is no error."""
+        """Return the errors of all rules, each with its file and line, so that a change that causes one is refused.
+
+        Only errors with a file's name are of rules: a log that does not exist now is no mistake.
+        """
         output = self.logrotate.attempt("--debug", "--state", "/dev/null", "--", copy.main, log="debug").stderr
         errors = filter(None, map(ERROR.fullmatch, output.splitlines()))
         # logrotate changes into the directory, and prints bare names.
@@ -93,7 +99,7 @@ def _later_duplicates(copy: Copy) -> Iterator[str]:
 
 
 def _patterns(path: str) -> Iterator[str]:
-    """Yield the paths and patterns of logs in a file's rules; none of an unreadable one."""
+    """Yield the paths and patterns of logs in a file's rules, to find two rules for a log; none if it is unreadable."""
     depth, script, content = 0, False, b""
     with suppress(OSError):
         content = files.read(path, program_checked_files.LARGEST)
@@ -116,7 +122,7 @@ def _is_match(path: str, pattern: str) -> bool:
 
 
 def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the text of a rule file from its sections: paths of logs → settings."""
+    """Return the text of a rule file whose content is declared as a mapping: paths of logs → settings."""
     return "\n".join(
         f"{paths} {{\n{''.join(_setting(*item) for item in settings.items())}}}\n"
         for paths, settings in sections.items()
@@ -124,7 +130,10 @@ def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _setting(key: str, value: Any) -> str:
-    """Return the lines of a setting: a script, an option or its opposite, or an option with a value."""
+    """Return the lines of one declared setting: a script up to ``endscript``, or an option with its value.
+
+    True is the bare option, False the one that forbids it: ``compress: false`` is ``nocompress``.
+    """
     if key in SCRIPTS and not isinstance(value, (bool, int)):
         lines = "".join(f"        {line}\n" for line in ([value] if isinstance(value, str) else value))
         return f"    {key}\n{lines}    endscript\n"

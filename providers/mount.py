@@ -159,14 +159,18 @@ class Provider(BaseProvider):
         self.mount("-t", entry["fstype"], "-o", entry["options"], "--", entry["device"], name)
 
     def _unmount(self, name: str) -> None:
-        """Unmount all file systems at a mount point, by a descriptor where others can write to a directory above."""
+        """Unmount all file systems at a mount point, of which each may cover another one.
+
+        If others can write to a directory above, they could give the name to another file system: then a descriptor of
+        the directory is used instead of the name.
+        """
         for _ in range(LAYERS):
             if name in files.mount_points():
                 with files.Directories() as directories:
                     parent, last = directories.place(name)
                     if parent.trusted:
                         self.umount("--", name)
-                    else:  # others could have another place unmounted by that name
+                    else:  # see above
                         files.unmount(parent, last)
 
 
@@ -212,7 +216,10 @@ def _escape(text: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    r"""Return a field of fstab with bytes for its octal escapes, ``\040``; a character may have more than one."""
+    r"""Return a field of fstab with bytes for its octal escapes, so that ``/my\040disk`` is the path ``/my disk``.
+
+    A character of UTF-8 may have more than one escape.
+    """
     if "\\" not in text:
         return text
     content = text.encode("utf-8", "surrogateescape")
@@ -221,7 +228,10 @@ def _unescape(text: str) -> str:
 
 
 def _canonical_device(device: str) -> str:
-    """Return a device as a clean path, or a tag in capitals without quotes; a share ``//host/name`` as it is."""
+    """Return a device in its canonical form, so that equal devices are equal texts.
+
+    A path is clean, a tag such as ``UUID=`` in capitals and without quotes, a share ``//host/name`` unchanged.
+    """
     tag, equals, value = device.partition("=")
     if equals and tag.upper() in TAGS:
         quoted = len(value) > 1 and value[0] == value[-1] == '"'
@@ -247,7 +257,10 @@ def _refusal(name: str) -> str:
 
 
 def _unusable(name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem for a missing mount point, or one that others can replace; that of a bind may be a file."""
+    """Yield a problem for a mount point that is missing, or that other users can replace, as ``set`` would fail.
+
+    A bind mount may cover a file; any other needs a directory.
+    """
     is_bind = not {"bind", "rbind"}.isdisjoint((should.get("options") or "").split(","))
     if not (is_bind and os.path.isfile(name)):  # noqa: PTH113 - a text
         yield from prerequisites.missing_directory("name", name)

@@ -100,7 +100,10 @@ class Provider(ServerProvider):
         yield from context.accepted(rows)
 
     def _existing(self, session: Session, kind: str) -> Collection[str]:
-        """Return this server's rights for a kind of target; all results of a query are kept for the run."""
+        """Return this server's rights for a kind of target, to recognize ``ALL`` and to refuse unknown rights.
+
+        A query covers more than one kind, so all its results are kept for the run.
+        """
         if kind not in self._rights:
             self._rights = {**self._rights, **_existing_rights(session, kind)}
         return self._rights[kind]
@@ -125,10 +128,10 @@ class Provider(ServerProvider):
 
 
 def _existing_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
-    """Return kind of target → this server's rights for it, for ``kind`` and all others that the same query covers.
+    """Return kind of target → this server's rights for it, which differ between versions of MySQL and MariaDB.
 
     ``SHOW PRIVILEGES`` lists the rights on the server. Those on a database, table or routine are the columns, or the
-    words of a column, in which the server keeps them.
+    words of a column, in which the server keeps them. The result has ``kind`` and all others of the same query.
     """
     rights_by_kind: dict[str, set[str]] = defaultdict(set)
     if kind == SERVER:
@@ -175,7 +178,7 @@ def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Righ
 
 def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[Right, str]) -> Iterator[str]:
     """Yield SQL that grants ``missing`` and revokes ``extra`` rights of the account ``who`` on the target ``on``."""
-    # With a right on a table MariaDB takes the same right on its columns away: those are given afterwards.
+    # When MariaDB revokes a right on a table, it revokes the same right on columns too: so these are granted last.
     late = {right: column for right, column in missing.items() if right[1] and (right[0], "") in extra}
     first = {right: column for right, column in missing.items() if right not in late}
     if first:

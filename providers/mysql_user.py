@@ -203,7 +203,7 @@ def _clauses(should: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unquoted(option: str) -> str:
-    """Return a requirement of TLS, ``ISSUER '/CN=ca'``, without the quotes around its text, which are optional."""
+    """Return a requirement of TLS without optional quotes, so that ``ISSUER '/CN=ca'`` equals ``ISSUER /CN=ca``."""
     word, _, text = option.partition(" ")
     text = text.strip()
     quoted = len(text) > 1 and text[0] == text[-1] == "'"
@@ -216,7 +216,10 @@ def _canonical_hash(value: str) -> str:
 
 
 def _hash(password: Sensitive[str]) -> str:
-    """Return the hash of ``mysql_native_password``, SHA-1 of SHA-1 without a salt; a hash stays as it is."""
+    """Return the hash of a password by ``mysql_native_password``, to compare it with the server's and to set it.
+
+    It is SHA-1 of SHA-1 without a salt. A ``password`` that is such a hash already stays one.
+    """
     if re.fullmatch(r"\*[0-9A-Fa-f]{40}", reveal(password)):
         return _canonical_hash(reveal(password))
     first = hashlib.sha1(reveal(password).encode(), usedforsecurity=False).digest()

@@ -138,7 +138,10 @@ class Provider(BaseProvider):
                     yield path, Problem(None, message, needs=f"File[{FILE}]", brought_by=prerequisites.BRINGING)
 
     def _refusal(self, path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the error of a text that nft or another file forbids; nothing if this user cannot make a namespace."""
+        """Yield the error of nft about a content, or a conflict with another file, so that a plan shows it.
+
+        Yield nothing if this user cannot make a namespace for the check.
+        """
         content = reveal(should.get("content"))
         if not isinstance(content, str):
             return
@@ -166,9 +169,9 @@ class Provider(BaseProvider):
     def _verify(
         self, path: str, content: str, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
     ) -> None:
-        """Raise ``ResourceError`` if another file has one of the tables, or nft refuses them within the main file.
+        """Raise ``ResourceError`` if another file has one of the tables, or nft refuses the content in the main file.
 
-        The copies for nft are in a ``temporary_directory``; a plan, which need not be of root, passes its own.
+        ``temporary_directory`` makes the directory for nft's copies: the default needs root, so a plan passes its own.
         """
         directory, _, name = path.rpartition("/")
         for ruleset in listing.matching(directory, "*.nft"):
@@ -183,9 +186,10 @@ class Provider(BaseProvider):
     def _verify_directory(
         self, path: str, content: bytes | None, temporary_directory: Callable[[], AbstractContextManager[str]] = stage
     ) -> None:
-        """Raise ``ResourceError`` if the main file could not be loaded with a new content, or without it (None).
+        """Raise ``ResourceError`` if the main file could not be loaded at boot with a new content of a file.
 
-        It is loaded from copies in a ``temporary_directory``, unless it does not include the directory of ``path``.
+        None stands for the removal of the file. nft loads copies in a ``temporary_directory``. Nothing is checked if
+        the main file does not include the directory of ``path``.
         """
         directory, _, name = path.rpartition("/")
         if path != FILE and f"{directory}/".encode() in (files.read_content(FILE) or b""):
@@ -221,7 +225,11 @@ class Provider(BaseProvider):
         return [line for table in tables for line in differences(table, present.get(table), expected.get(table))]
 
     def _expected(self, content: str) -> dict[str, str]:
-        """Return a text's tables as the kernel lists them in an empty network namespace. Raise ``CommandError``."""
+        """Return the tables of a text as the kernel lists them, to compare them with the present ones.
+
+        nft loads the text in an empty network namespace, so that nothing of the machine changes. Raise ``CommandError``
+        for a text that nft refuses.
+        """
         if content not in self._tables_by_text:
             listing = self.unshare("--net", "--", "sh", "-c", LOAD_AND_LIST, input=content, log="debug").stdout
             self._tables_by_text[content] = split_tables(listing)

@@ -41,7 +41,10 @@ class Provider(ImperativeProvider):
 
 
 def _write(context: Context, name: str, should: Mapping[str, Any]) -> None:
-    """Write the lines of a message into the log, the last one by the event that reports the resource."""
+    """Write the lines of a message into the log.
+
+    The event that reports the resource needs a message itself: this is the last line.
+    """
     message = name if should.get("message") is None else should["message"]
     if has_secret(message):
         text = str(Sensitive(message))

@@ -85,7 +85,10 @@ class Provider(ServerProvider):
 
 
 def _statements(name: str, should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the statements that make an existing database as declared, but for its owner and tablespace."""
+    """Yield the statements that give an existing database its declared attributes, for ``create`` and ``update``.
+
+    Owner and tablespace are missing, as only ``update`` needs statements for them.
+    """
     words = {"allow_connections": "ALLOW_CONNECTIONS", "is_template": "IS_TEMPLATE"}
     options = [f"{word} {str(should[key]).lower()}" for key, word in words.items() if should.get(key) is not None]
     if should.get("connection_limit") is not None:

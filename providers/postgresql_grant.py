@@ -105,7 +105,8 @@ class Provider(ServerProvider):
     ) -> bool | tuple[bool, str] | None:
         """Compare ``ALL`` with all rights for the kind of object.
 
-        For a grant on all objects of a schema, the message contains objects that lack a right which another one has.
+        A grant on all objects of a schema is in sync only if no object lacks a right that another object has: the
+        message names such objects.
         """
         if attribute != "privilege":
             return None
@@ -133,10 +134,10 @@ class Provider(ServerProvider):
         return databases
 
     def _read(self, database: str, names: Collection[Name] | None) -> list[list[Row]]:
-        """Return the rows of rights in a database, a list for each name.
+        """Return the rows of rights in a database, grouped by name: role, kind and object.
 
-        A name on all objects of a schema has a row for each object. ``names``: the requested ones, each with a row if
-        its role exists, also without rights; None for all rights.
+        A name on all objects of a schema has a row for each object. With ``names``, each of them has a row if its role
+        exists, even without rights; None reads all rights.
         """
         if names is None:
             kinds, requested = INSIDE if database else OUTSIDE, GRANTS
@@ -181,7 +182,8 @@ class Provider(ServerProvider):
 def _row(database: str, rows: list[Row]) -> Resource:
     """Return the row of a role's rights on an object, or on all objects of a schema, each of which has one of ``rows``.
 
-    For a schema it has every right that the role has on any object, and in ``missing`` objects that lack one of these.
+    For a schema ``privilege`` has all rights that the role has on at least one object, and ``missing`` the objects that
+    lack some of these, so that ``insync`` reports them.
     """
     first, rights = rows[0], {right for row in rows for right in row.rights}
     missing = [row.member for row in rows if rights - set(row.rights)]

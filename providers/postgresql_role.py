@@ -130,8 +130,8 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
 def _resource(row: dict[str, Any], key: str) -> Resource:
     """Return the row of a role from that of the query.
 
-    ``stored`` has the method and the unmasked digest of its password, for ``insync``: a blank without a password, and
-    missing if our role may not read it.
+    For ``insync``, ``stored`` has the method and the unmasked digest of the password, with a blank between them: only
+    the blank if there is no password. It is missing if our role may not read it.
     """
     role = {"ensure": "present", **row, "member_of": sorted(row["member_of"])}
     method, digest = role.pop("method", None), role.pop("digest", None)
@@ -175,7 +175,7 @@ def unmasked(bits: str, key: str, role: str) -> str:
 
 
 def _scram(password: str, salt: bytes, rounds: int) -> str:
-    """Return the verifier of a password that the server stores (RFC 5802)."""
+    """Return the verifier of a password (RFC 5802), which the server stores, to send it and to compare it."""
     salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, rounds)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server = hmac.digest(salted, b"Server Key", "sha256")

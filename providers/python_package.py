@@ -80,7 +80,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with the installed version: any, the newest or a given one; and a recorded source."""
+        """Compare the installed version with ``ensure``, and sources in the form in which pip records them.
+
+        ``present`` accepts any version, ``latest`` only the candidate.
+        """
         if attribute == "source":
             return True if _recorded(should["source"]) == _recorded(is_.get("source")) else None
         if attribute != "ensure" or should["ensure"] == "absent":
@@ -133,7 +136,7 @@ class Provider(BaseProvider):
             yield from ((name, problem) for problem in missing)
 
     def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield the packages that pip would install and change too, and those that would then lack a requirement."""
+        """Yield the undeclared packages that pip would change, and those whose requirements would then be unmet."""
         installed: dict[tuple[str, tuple[str, ...]], dict[str, list[str]]] = defaultdict(dict)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
@@ -199,7 +202,10 @@ def _moved(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
 
 
 def _recorded(source: str | None) -> str | None:
-    """Return a source as far as pip records it (PEP 610): without a user, and of a fragment only the directory."""
+    """Return a source in the form in which pip records it (PEP 610), to compare a declared source with a recorded one.
+
+    The record has no user, and of the fragment only the directory.
+    """
     if source is None or source.startswith("/"):
         return source
     directory = SUBDIRECTORY.search(source)
@@ -207,9 +213,9 @@ def _recorded(source: str | None) -> str | None:
 
 
 def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
-    """Return the metadata of each package that pip would install, by its dry run; none before pip 22.2.
+    """Return the metadata of each package that pip would install, for plans and for the newest versions.
 
-    Raise ``CommandError`` if pip would fail.
+    They come from pip's dry run, which pip has since 22.2: before that, none. Raise ``CommandError`` if pip would fail.
     """
     try:
         report = _pip(venv, "install", "--dry-run", "--report", "-", *arguments).stdout
@@ -241,7 +247,10 @@ def _side_effects(
 
 
 def _effect(venv: str, name: str, before: str, version: str | None) -> SideEffect:
-    """Return the effect on a package; ``before``: the present version, or an empty text."""
+    """Return the effect on a package for a plan; ``before`` is its present version, "" for a new package.
+
+    ``version`` is None for a removal.
+    """
     if version is None:
         return SideEffect((name, venv), "remove")
     action = "install"
@@ -284,7 +293,10 @@ def _owner(venv: str) -> str:
 
 
 def _local(arguments: Iterable[str]) -> Iterator[str]:
-    """Yield the files and directories that arguments of pip name: pip builds their content, or reads names in them."""
+    """Yield the local files and directories among pip's arguments, to check that no other user can change them.
+
+    pip builds their content, which executes code, or reads names of packages in them.
+    """
     # ``app @ file:///srv/app``, ``--constraint=/srv/c.txt``, ``/srv/app[extra]`` and ``-c/srv/c.txt``.
     for argument in arguments:
         path = unquote(argument.rpartition("file://")[2]) if "file://" in argument else argument.rpartition("=")[2]
@@ -413,7 +425,7 @@ def _forget(name: str, venv: str) -> None:
 
 
 def _options(should: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options of ``pip install`` for a declared package."""
+    """Return the options of ``pip install`` for a declared package, by which packages are grouped into calls of pip."""
     constraints = ("--constraint", should["constraints"]) if should.get("constraints") else ()
     upgrade = ("--upgrade",) if should.get("ensure") == "latest" else ()
     return (*upgrade, *constraints, *(should.get("install_options") or ()))
@@ -444,7 +456,7 @@ def _order(version: str) -> tuple[bool, Any]:
 
 
 def _version(text: Any) -> Any:
-    """Return a version that is equal in all its spellings, ``1.0`` and ``1.0.0``; else the text itself."""
+    """Return a version that compares as equal in all its spellings, ``1.0`` and ``1.0.0``; else the text itself."""
     from packaging.version import InvalidVersion, Version  # an extra installs it
 
     try:

@@ -199,8 +199,8 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
 def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> None:
     """Make the directory of an environment, unless an empty one is there.
 
-    With a declared owner (``ids``), an empty one of another owner, or with mode 0700, is made again: it may be the rest
-    of a killed run.
+    A killed run may have left an empty directory before it had the declared owner (``ids``) and mode: with another
+    owner or the mode 0700 it is made again.
     """
     if os.path.lexists(path):
         # The mark that a killed run was making is no content; the next one removes it.
@@ -214,7 +214,7 @@ def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> No
 
 
 def _interpreters(path: str) -> list[str]:
-    """Return the names of the interpreters in an environment, such as ``python`` and ``python3``, all links."""
+    """Return the names of an environment's interpreters, all links, to check that they are linked or remove them."""
     programs = f"{path}/bin"
     names = os.listdir(programs) if os.path.isdir(programs) else ()  # noqa: PTH112, PTH208 - text in, text out
     return [name for name in names if name.startswith("python")]

@@ -38,7 +38,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a problem for each invalid address."""
+        """Yield a problem for each invalid address, which the resolver would ignore."""
         yield from refused_secrets(should)
         addresses = should.get("nameservers")
         for text in addresses if isinstance(addresses, list) else ():
@@ -100,7 +100,10 @@ def _write(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) 
 
 
 def _managed(path: str) -> str:
-    """Return the file in /run behind a link at a path, as of a program that manages the resolver, or ""."""
+    """Return the file in /run to which a path links, or "" for any other file.
+
+    Such a link means that another program, such as systemd-resolved, manages the resolver.
+    """
     if not os.path.islink(path):  # noqa: PTH114 - a text
         return ""
     target = os.path.realpath(path)
@@ -145,7 +148,7 @@ def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
 
 
 def _address(text: str) -> str | None:
-    """Return an address in its canonical spelling, or None for another text."""
+    """Return an address in its canonical spelling, so that equal addresses are equal texts, or None for any other."""
     try:
         return str(ip_address(text))
     except ValueError:

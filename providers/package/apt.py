@@ -71,7 +71,10 @@ class Provider(packages.PackageProvider):
         return os.path.exists(DATABASE) or f"dpkg does not manage the packages of this machine (there is no {DATABASE})"  # noqa: PTH110
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return the packages of dpkg's database; those declared as ``latest`` with their candidate version."""
+        """Return the packages of dpkg's database; those declared as ``latest`` with their candidate version.
+
+        A package that is declared with ``purge`` counts as present until its configuration files are removed too.
+        """
         if names is None:
             native, records = self._records()
             rows = list(context.accepted(_row(_title(record, native), record) for record in records))
@@ -163,10 +166,10 @@ class Provider(packages.PackageProvider):
     def _links(
         self, _context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterator[tuple[str, str]]:
-        """Yield (cause, consequence) pairs of packages, by their relations in apt's lists.
+        """Yield (cause, consequence) pairs of packages, so that a plan shows each side effect at its cause.
 
-        A new package is installed because another depends on it; an installed one changes with one that it depends on;
-        of two that exclude each other, each may be the cause.
+        The pairs come from the relations in apt's lists. A new package is installed because another depends on it; an
+        installed one changes with one that it depends on; of two that exclude each other, each may be the cause.
         """
         new = {effect.name for effect in effects if effect.action == "install"}
         removed = {effect.name for effect in effects if effect.removes}
@@ -182,7 +185,7 @@ class Provider(packages.PackageProvider):
                 yield package, related
 
     def _relations(self, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-        """Yield (relation, package, related package) of each relation of packages, such as ``Depends``.
+        """Yield (relation, package, related package) of each relation of packages, such as ``Depends``, for ``_links``.
 
         apt prints relations indented below their package, and below a virtual package, further indented, its providers.
         """
@@ -197,16 +200,20 @@ class Provider(packages.PackageProvider):
                 yield relation, package, related
 
     def _providers(self, name: str) -> list[str]:
-        """Return the packages that provide a virtual one; none if a package has that name itself."""
+        """Return the packages that provide a virtual one, for the advice to declare one of them.
+
+        Return none if a package has that name itself.
+        """
         lines = self.apt_cache("showpkg", "--", name).stdout.splitlines()
         versions, providers = (_below(heading, lines) for heading in ("Versions: ", "Reverse Provides: "))
         return [] if any(versions) else sorted({line.split(" ")[0] for line in providers})
 
     def _repair_or_remove(self, context: Context, declared: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
-        """Reinstall damaged packages, which dpkg removes only then. Remove others by force, and return their names.
+        """Reinstall damaged packages that are declared absent, as dpkg removes no damaged package.
 
-        A forced removal leaves files that a killed dpkg has unpacked and not recorded. So it comes second, if the
-        package cannot be installed: its archive is no longer available, or its own scripts fail.
+        If apt cannot install a package, as its archive is no longer available or its scripts fail, dpkg removes it by
+        force. That is the second choice, as it leaves files that a killed dpkg has unpacked and not recorded. Return
+        the names of the packages removed by force.
         """
         names = [name for name, should in declared.items() if should["ensure"] == "absent"]
         if not names:
@@ -241,7 +248,10 @@ class Provider(packages.PackageProvider):
         return f"{name}={ensure}+" if ensure.endswith("+") else f"{name}={ensure}"
 
     def _apt(self, context: Context, *arguments: str) -> None:
-        """Run apt-get, again after a repair of packages that a kill left unconfigured. Raise ``ResourceError``."""
+        """Run apt-get. If a killed dpkg left packages unconfigured, configure these and run it again.
+
+        Raise ``ResourceError`` for a failure; its warnings go into the log.
+        """
         result = self.apt_get.attempt(*OPTIONS, *arguments, log="debug")
         if result.exit_code and "dpkg --configure -a" in result.stderr:
             self.dpkg.attempt(*KEEP_FILES, "--configure", "-a")  # fails for packages that apt has to unpack again
@@ -264,7 +274,7 @@ class Provider(packages.PackageProvider):
             return file.read()
 
     def _candidates(self, names: list[str]) -> dict[str, str]:
-        """Return name → the version that apt would install now, its candidate."""
+        """Return name → the version that apt would install now, which ``insync`` compares for ``latest``."""
         prefix = "  Candidate: "
         policies = self._policy(names)
         return {
@@ -272,7 +282,7 @@ class Provider(packages.PackageProvider):
         }
 
     def _versions(self, names: list[str]) -> dict[str, list[str]]:
-        """Return name → the versions that apt can install; a name that apt does not know is missing."""
+        """Return name → the versions that apt can install, to refuse any other; a name unknown to apt is missing."""
         policies = self._policy(names)
         return {
             name: [match[1] for match in map(VERSION.fullmatch, lines) if match] for name, lines in policies.items()
@@ -348,7 +358,7 @@ def _architecture_and_rows(database: bytes, names: Collection[str]) -> list[Any]
 def _parse(text: str) -> Iterator[dict[str, str]]:
     """Yield the needed fields of each paragraph (deb-control(5)); a search is faster than a split into lines.
 
-    Raise ``ResourceError`` for one without a name, as dpkg does.
+    Raise ``ResourceError`` for a paragraph without the field ``Package``, as dpkg does.
     """
     for paragraph in text.split("\n\n"):
         lines, record = f"\n{paragraph}\n", {}
@@ -390,9 +400,9 @@ def _plain(name: str, native: str) -> str:
 
 
 def _names(record: Mapping[str, str], native: str) -> set[str]:
-    """Return every name with which a package can be declared, as in apt: its title, and with an architecture.
+    """Return all names with which a package can be declared, to find its record: ``bash``, ``bash:amd64``.
 
-    A package for ``all`` architectures can have that of the machine too.
+    A package for ``all`` architectures can have the machine's architecture too, as in apt.
     """
     name, architecture = record["Package"], record.get("Architecture") or native
     names = {_title(record, native), f"{name}:{architecture}"}
@@ -411,10 +421,10 @@ def _mark(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | Non
 
 
 def _options(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options of an installation by apt-get.
+    """Return the options of an installation by apt-get, by which packages form transactions.
 
-    They allow to change a held package, and to install an older version. A package that a killed dpkg was unpacking is
-    installed for apt: only a reinstallation completes it.
+    They allow to change a held package, and to install an older version. A package that a killed dpkg was unpacking
+    counts as installed for apt, which therefore must reinstall it.
     """
     ensure = should["ensure"]
     held = HELD if is_ and is_.get("mark") == "hold" else ()

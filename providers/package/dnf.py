@@ -71,7 +71,10 @@ class Provider(rpm.RpmProvider):
             yield ("install", *options, "--", *arguments.values()), {*arguments}
 
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
-        """Yield the effects in the table before dnf's question (answer: no). Raise ``ResourceError`` for a failure."""
+        """Yield the effects of a transaction by the table that dnf prints before its question; the answer is no.
+
+        Raise ``ResourceError`` if dnf would fail.
+        """
         result = self.repoquery.attempt("--assumeno", *arguments, log="debug")
         if RESOLVED not in result.stdout and result.exit_code:
             lines = [line for line in result.stderr.splitlines() if line.strip()]
@@ -79,7 +82,10 @@ class Provider(rpm.RpmProvider):
         yield from effects(result.stdout)
 
     def _providers(self, name: str) -> list[str]:
-        """Return the packages that provide a virtual one; none if a package has that name itself."""
+        """Return the packages that provide a virtual one, for the advice to declare one of them.
+
+        Return none if a package has that name itself.
+        """
         query = ("-q", "repoquery", "--qf", "%{name}", f"--whatprovides={name}")
         providers = set(self.repoquery.lines(*query)) - {""}
         return [] if name in providers else sorted(providers)
@@ -91,7 +97,10 @@ class Provider(rpm.RpmProvider):
 
 
 def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
-    """Return the argument of ``dnf install``; only one with a version changes a package that is installed."""
+    """Return the argument of ``dnf install`` for a package, with its version if one is declared or a newer one exists.
+
+    Without a version dnf would leave an installed package unchanged.
+    """
     ensure = should["ensure"]
     version = None if ensure == "present" else ensure
     if ensure == "latest":

@@ -58,7 +58,10 @@ class Provider(rpm.RpmProvider):
             yield {**row, "mark": "hold"} if row["name"] in held else row
 
     def candidates(self, names: list[str]) -> Mapping[str, str]:
-        """Return name → the version to which zypper would update a package; those that are up to date are missing."""
+        """Return name → the version to which zypper would update a package, which ``insync`` compares for ``latest``.
+
+        Packages that are up to date are missing. A package can be declared with and without its architecture.
+        """
         output = self.query(*QUIET, "--xmlout", "--no-refresh", "list-updates", "--type", "package").stdout
         versions = {}
         for element in _elements(output, "update"):
@@ -132,7 +135,7 @@ class Provider(rpm.RpmProvider):
                 self._run(verb, "--", *names)
 
     def _run(self, *arguments: str) -> None:
-        """Run zypper. Raise ``ResourceError`` with its output if a part was not done."""
+        """Run zypper. Raise ``ResourceError`` with its output for an exit code other than those of ``DONE``."""
         result = self.zypper.attempt(*QUIET, *arguments, log="debug")
         if result.exit_code not in DONE:
             lines = [line for line in f"{result.stdout}\n{result.stderr}".splitlines() if line.strip()]
@@ -157,7 +160,10 @@ def _argument(name: str, ensure: str) -> str:
 
 @contextmanager
 def _without_locks() -> Iterator[Mapping[str, str]]:
-    """Yield the environment in which libzypp applies no locks: ``set`` removes the locks of declared packages first."""
+    """Yield the environment in which libzypp applies no locks, so that a dry run has the effects of ``set``.
+
+    ``set`` removes the locks of declared packages before it changes them.
+    """
     if not _held():
         yield {}
         return
@@ -173,7 +179,10 @@ def _without_locks() -> Iterator[Mapping[str, str]]:
 
 
 def _held() -> set[str]:
-    """Return the packages that are locked by name alone; a lock of a pattern or a version is the administrator's."""
+    """Return the packages that are locked by name alone, which are the locks that ``mark`` declares.
+
+    A lock of a pattern or a version belongs to the administrator, and is never changed.
+    """
     names = set()
     with suppress(FileNotFoundError), open(LOCKS, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as it is
         for paragraph in file.read().split("\n\n"):

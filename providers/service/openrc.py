@@ -96,7 +96,10 @@ class Provider(init_scripts.ScriptProvider):
             self.restart(name)
 
     def act(self, name: str, action: str) -> None:
-        """Run a script's action, also for the services that need this one. Raise ``ResourceError`` with its output."""
+        """Run an action of a service's script. Raise ``ResourceError`` with its output for a failure.
+
+        OpenRC also restarts or stops the services that need this one.
+        """
         result = self.rc_service.attempt("--nocolor", name, action, log="debug")
         if result.exit_code != 0:
             lines = "".join(f"\n  {line.strip()}" for line in result.stderr.splitlines() if line.strip())
@@ -111,7 +114,7 @@ def _is_own(name: str) -> bool:
 
 
 def _runlevels() -> Mapping[str, list[str]]:
-    """Return name → the runlevels of each service that is in one, as ``rc-update`` has made them."""
+    """Return name → the runlevels of each enabled service, to read its state and to disable it in all of them."""
     levels: dict[str, list[str]] = defaultdict(list)
     for level, names in init_scripts.runlevel_directories("runlevels/*"):
         for name in names:

@@ -84,7 +84,10 @@ class Provider(init_scripts.ScriptProvider):
 
 
 def _links() -> Mapping[str, set[tuple[str, str]]]:
-    """Return service → its links in the directories of runlevels: ``S`` (start) or ``K`` (kill), and runlevel."""
+    """Return service → its links in the directories of runlevels, by which it is enabled or disabled.
+
+    A link is ``S`` (start) or ``K`` (kill), and its runlevel.
+    """
     links: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for directory, names in init_scripts.runlevel_directories("rc[0-6S].d"):
         for link in filter(None, map(LINK.fullmatch, names)):
@@ -93,7 +96,10 @@ def _links() -> Mapping[str, set[tuple[str, str]]]:
 
 
 def _declared_links(name: str) -> set[tuple[str, str]]:
-    """Return the links (``S`` or ``K``, runlevel) in a script's LSB header, or in its override (insserv(8))."""
+    """Return the links that a script asks for in its LSB header, or in the header's override (insserv(8)).
+
+    They have the form of ``_links``: a service is enabled if it has all of them.
+    """
     override, script = OVERRIDES / name, init_scripts.SCRIPTS / name
     with (override if override.is_file() else script).open(encoding="utf-8", errors="replace") as file:
         levels = {
