@@ -295,9 +295,9 @@ class Provider(SimpleProvider):
         return row if identifier is None else row | {"id": str(identifier)}
 
     def _service_fields(self) -> Iterable[str]:
-        """Return the fields that only the service sets: those of the setting ``output``, and the identifier.
+        """Return the fields that only the service sets, for ``output`` of a row: those of the setting, and the ID.
 
-        An identifier that is the name too is declared.
+        An identifier that is also the name of the object is declared, and so left out.
         """
         if not self._config:
             return []

@@ -357,7 +357,7 @@ def _remove_if_empty(lines: files.Lines, section: str, syntax: ini_lines.Syntax)
 
 
 def _canonical_value(value: Any) -> Any:
-    """Return the canonical form of a value: a Boolean as a word, lines without spaces at their ends."""
+    """Return the canonical form of a value, so that equal values are equal texts: ``true`` for True, lines stripped."""
     if isinstance(value, Sensitive):
         return Sensitive(_canonical_value(value.reveal()))
     if isinstance(value, bool):

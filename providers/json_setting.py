@@ -131,7 +131,7 @@ class _Document:
                 return
 
     def _cut(self, container: int, items: list[_Item], number: int) -> None:
-        """Remove the item with a number from the container whose bracket is at ``container``, with its comma."""
+        """Remove the item with this number, and the comma beside it, from the container that begins at a position."""
         begin, end = items[number].begin, items[number].end
         if number + 1 < len(items):
             end = items[number + 1].begin

@@ -155,7 +155,10 @@ class Provider(BaseProvider):
             yield Problem("content", str(error))
 
     def _package(self, path: str) -> str | None:
-        """Return the package that a file belongs to, by dpkg or rpm, for its row, or None."""
+        """Return the package that a file belongs to, by dpkg or rpm, or None.
+
+        The type names this attribute in ``brought_by``: if a run installed the package, it has brought the file too.
+        """
         if set(path) & set("*?[\\"):
             return None  # dpkg-query would read it as a pattern
         programs = ((self.dpkg_query, "--search"), (self.rpm, "--query", "--queryformat=%{NAME}: ", "--file"))
@@ -236,7 +239,7 @@ class Provider(BaseProvider):
         return self._tables_by_text[content]
 
     def _tables(self, content: str) -> frozenset[str]:
-        """Return the names of the tables in a text; none if nft refuses it, as of a file that is not ours."""
+        """Return the names of the tables in a text; none if nft refuses it, as another or an old file may be wrong."""
         try:
             return frozenset(self._expected(content) if content else ())
         except CommandError:

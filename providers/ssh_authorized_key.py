@@ -50,7 +50,10 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse a key of another type than declared: a key begins with the name of its type (RFC 4253, 6.6)."""
+        """Refuse a key of another type than declared: a key begins with the name of its type (RFC 4253, 6.6).
+
+        The type ``any`` removes all keys with a comment, so it is only for an absent key.
+        """
         if should.get("type") != ANY:
             return list(ssh_files.problems(should))
         present = should.get("ensure") != "absent"
@@ -138,10 +141,11 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> list[tuple[Key, int, str]]:
-    """Change the lines of the keys in ``states``, and put each before a line with the same key and other options.
+    """Change the lines of the keys in ``states``, so that their options count.
 
-    sshd takes the first one. Return (key of ``states``, line number, comment) of each line that still allows the login
-    with a removed key, under another comment.
+    sshd takes the first line of a key: a declared line is put before one with the same key and other options. Return
+    (key of ``states``, line number, comment) of each line under another comment that still allows the login with a
+    removed key, for a warning.
     """
     removed = _change(lines, states)
     for number, first in _overridden(lines):
@@ -155,10 +159,10 @@ def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> 
 
 
 def _change(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> dict[tuple[str, bool], Key]:
-    """Change, add or, for None, remove the lines of the keys in ``states``.
+    """Change, add or remove the lines of the keys in ``states``; None removes a key.
 
-    Return ``_login`` of each removed line → its name in ``states``: other lines with the same key still allow the
-    login.
+    Return ``_login`` of each removed line → the key of ``states``, by which ``edit`` looks for other lines with the
+    same public key.
     """
     removed: list[int] = []
     logins: dict[tuple[str, bool], Key] = {}
@@ -188,7 +192,10 @@ def parse_line(line: str) -> Resource | None:
 
 
 def _entry(line: str) -> Resource | None:
-    """Return a line's key, perhaps without a comment, or None; its options may contain blanks in quotes."""
+    """Return the key of a line, or None for any other line. Unlike ``parse_line``, accept a key without a comment.
+
+    Such a key has no name, but its options count as well. Options may contain blanks in quotes.
+    """
     text, options = line.strip(" \t"), ""
     match = KEY.fullmatch(text)
     if (match is None or not ssh_files.matches(match[1], match[2])) and (with_options := OPTIONS.fullmatch(text)):
@@ -229,7 +236,10 @@ def _login(entry: Resource) -> tuple[str, bool]:
 
 
 def _overridden(lines: files.Lines) -> Iterator[tuple[int, int]]:
-    """Yield the number of each line whose options do not count, and of the first one of its key, which sshd takes."""
+    """Yield each line whose options do not count: its number, and the number of the first line with its key.
+
+    sshd takes the options of the first one, so ``edit`` moves a declared line, and ``get`` reports it.
+    """
     first: dict[tuple[str, bool], tuple[int, list[str]]] = {}
     for number, line in enumerate(lines):
         if (entry := _entry(line)) is not None:
@@ -272,10 +282,10 @@ def _only(context: Context, name: Name, rows: Sequence[Resource], names: Collect
 
 
 def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
-    """Return (comment, type) → the different keys with these in the file of a target; none for an unknown user.
+    """Return (comment, type) → the keys with these in the file of a target; none for an unknown user.
 
-    Two make the name ambiguous, so no more are returned. Raise ``OSError`` for an unreadable file, ``ResourceError``
-    for one of another user.
+    A list has at most two keys, as two already make the name ambiguous. Raise ``OSError`` for an unreadable file,
+    ``ResourceError`` for the file of another user.
     """
     keys: dict[Key, list[Resource]] = {}
     try:
@@ -299,9 +309,9 @@ def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
 
 
 def _check_owner(path: str, target: str, user: str) -> None:
-    """Raise ``ResourceError`` if a target without ``~`` and ``%u``, which has the keys of its owner, is another user's.
+    """Raise ``ResourceError`` if a fixed path, without ``~`` and ``%u``, is the file of another user.
 
-    A missing file has no owner yet.
+    Such a file has the keys of its owner. A missing file has no owner yet.
     """
     if path != target:
         return
@@ -322,7 +332,10 @@ def _path(target: str, entry: pwd.struct_passwd) -> str:
 
 
 def _absolute(setting: str, entry: pwd.struct_passwd) -> str:
-    """Return the path that a value of ``AuthorizedKeysFile`` means for a user (sshd_config(5))."""
+    """Return the path that a value of ``AuthorizedKeysFile`` means for a user, to compare it with a declared file.
+
+    The value may contain tokens such as ``%h``, and be relative to the home (sshd_config(5)).
+    """
     tokens = {"%h": entry.pw_dir, "%u": entry.pw_name, "%U": str(entry.pw_uid), "%%": "%"}
     path = re.sub(r"%.", lambda match: tokens.get(match[0], match[0]), setting)
     return path if path.startswith("/") or path == "none" else f"{entry.pw_dir.rstrip('/')}/{path}"

@@ -147,7 +147,7 @@ class Provider:
         """Return the numbers from ``start`` to before ``stop``, as Python's ``range`` does."""
         if step == 0:
             raise ResourceError("step is 0, so that stop is never reached; use a positive or a negative number")
-        # The length, rounded up: it may be more than Python's ``len`` of a range can return.
+        # The quotient, rounded up by two minus signs; ``len(range(...))`` fails for a very large number.
         _check_count(max(0, -((stop - start) // -step)))
         return list(range(start, stop, step))
 
@@ -320,7 +320,10 @@ def _replace_matches(text: str, pattern: str, replacement: str) -> str:
 
 
 def _substitute(pattern: re.Pattern[str], replacement: str, text: str) -> str:
-    """Return a text with each match replaced. Raise ``ResourceError`` for a result that is too long."""
+    """Return a text with each match replaced, computed in a process of its own, which can be ended.
+
+    Raise ``ResourceError`` for a result that is too long.
+    """
     result = pattern.sub(replacement, text)
     _check_length(len(result))
     return result
@@ -336,7 +339,10 @@ def _yaml(value: Any) -> str:
     from resource_api.manifest import yaml_scalar
 
     def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-        """Write a text without quotes if it is one for all readers, and one of more lines as a block."""
+        """Write a text in the style in which all readers take it for text: plain ``abc``, but ``'yes'`` in quotes.
+
+        A text of more than one line becomes a block, one with control characters has escapes.
+        """
         try:
             style = None if isinstance(yaml_scalar.plain(text), str) else "'"
         except ValueError:

@@ -96,9 +96,10 @@ class Provider(BaseProvider):
                 yield accepted
 
     def _described(self, context: Context, name: str, text: str | None) -> Resource:
-        """Return the attributes of a file's only rule, or its text as ``content``, also if it is declared so.
+        """Return the attributes of the rule in a file; or its text as ``content``, if they cannot express the file.
 
-        None stands for a file that sudo ignores: it has no attributes.
+        A file that is declared by ``content`` has that too, so that both can be compared. None stands for a file that
+        sudo ignores: it has no attributes.
         """
         if text is None:
             return {}
@@ -155,7 +156,10 @@ class Provider(BaseProvider):
                     batch.replace(str(DIRECTORY / name), content, mode=0o440, uid=0, gid=0)
 
     def _errors(self, copy: Copy) -> list[str]:
-        """Return sudo's errors about a copy of the directory, each with its file and line."""
+        """Return sudo's errors about a copy of the directory, each with its file and line.
+
+        A change that causes an error is refused, as sudo would then refuse all users.
+        """
         result = self.visudo.attempt("-c", "-f", copy.main, log="debug")
         if result.exit_code == 0:
             return []
@@ -164,7 +168,7 @@ class Provider(BaseProvider):
 
 
 def _read(path: str) -> str | None:
-    """Return the text of a file, or None if sudo ignores it: not only root can write it. Raise ``OSError``."""
+    """Return the text of a file, or None if sudo ignores it, as others than root can write it. Raise ``OSError``."""
     status = Path(path).stat()
     if status.st_uid or status.st_mode & stat.S_IWOTH or (status.st_gid and status.st_mode & stat.S_IWGRP):
         return None
@@ -248,7 +252,10 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
 
 
 def _parse(line: str) -> Resource | None:
-    """Return the attributes of a rule, none for a comment; None for a line that they cannot express."""
+    """Return the attributes of the rule in a line, to compare them with declared ones; an empty mapping for a comment.
+
+    Return None for a line that the attributes cannot express, such as an alias.
+    """
     if COMMENT.fullmatch(line):
         return {}
     match = RULE.fullmatch(line.strip())

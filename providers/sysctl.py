@@ -188,9 +188,9 @@ def _is_same(live: str, value: str) -> bool:
 
 
 def _numbers(word: str) -> Any:
-    """Return the sorted, joined ranges in a word such as ``80,8080-8090``, or the word itself if it has other text.
+    """Return the numbers in a word as sorted, joined ranges, to compare them: ``80,81`` and ``80-81`` are equal.
 
-    The kernel may show the same numbers in another spelling.
+    A word with other text is returned unchanged.
     """
     parts = [NUMBERS.fullmatch(part) for part in word.split(",")]
     ranges: list[list[int]] = []
@@ -234,7 +234,7 @@ def _own_files() -> list[str]:
 
 
 def _entries(path: str) -> dict[str, str]:
-    """Return the parameters that a file sets, with their values; none of a file that cannot be read."""
+    """Return the parameters that a file sets, with their values, to warn of later ones; none of an unreadable file."""
     try:
         return dict(filter(None, map(parse_line, files.read_lines(path))))
     except OSError:

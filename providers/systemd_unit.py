@@ -112,7 +112,10 @@ class Provider(BaseProvider):
                 yield name, SideEffect(short_name(affected), "disable", "service", {"enable": False})
 
     def _refusal(self, stage: str, name: str) -> Iterator[Problem]:
-        """Yield a problem with the errors from a file; ``stage``: the directory with the new files."""
+        """Yield a problem with systemd's errors from a file, so that a plan shows them before ``set``.
+
+        ``stage`` is the directory with the new files.
+        """
         try:
             self._verify(stage, name)
         except ResourceError as error:
@@ -180,7 +183,7 @@ class Provider(BaseProvider):
         self.systemctl("disable", "--quiet", "--no-reload", "--", name)
 
     def _outdated(self, names: Collection[str]) -> frozenset[str]:
-        """Return the units of ``names`` whose files have changed since systemd has read them."""
+        """Return the units of ``names`` whose files have changed since systemd read them, which ``insync`` reports."""
         units = sorted({unit for unit in map(_unit, names) if "@." not in unit})
         if not units or not os.path.isdir(systemd_units.BOOTED):  # noqa: PTH112 - a text
             return frozenset()
@@ -194,7 +197,10 @@ def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of a section; a list has a line for each item, as systemd allows a setting more than once."""
+    """Yield the lines of a section in a content that is declared as a mapping of sections.
+
+    A list has a line for each item, as systemd allows a setting more than once.
+    """
     for key, value in settings.items():
         for item in value if isinstance(value, (list, tuple)) else [value]:
             yield f"{key}={str(item).lower() if isinstance(item, bool) else item}\n"
@@ -233,7 +239,10 @@ def _unit(name: str) -> str:
 
 
 def _units(name: str) -> list[str]:
-    """Return the units of a file; a drop-in for ``web-.service`` is for all whose names begin with ``web-``."""
+    """Return the units that a file concerns, each of which is to be verified with it.
+
+    A drop-in for ``web-.service`` concerns all units whose names begin with ``web-``.
+    """
     unit = _unit(name)
     start, _, kind = unit.rpartition(".")
     if unit == name or not start.endswith("-"):
@@ -245,7 +254,7 @@ def _units(name: str) -> list[str]:
 
 
 def _listed() -> Sequence[str]:
-    """Return the names of the regular files in the directory, and of those in its directories of drop-ins."""
+    """Return the names of the regular files in the directory and its directories of drop-ins, for a listing."""
     paths: list[str] = []
     for directory, directories, names in os.walk(DIRECTORY):
         inside = os.path.relpath(directory, DIRECTORY)

@@ -54,7 +54,10 @@ class Provider:
         environment = _environment(texts, trim_blocks=trim_blocks, lstrip_blocks=lstrip_blocks)
 
         def render() -> str:
-            """Render within the limits. Raise ``ResourceError`` with the template's file and line."""
+            """Render the template within the limits, here or in another process.
+
+            Raise ``ResourceError`` with the template's file and line.
+            """
             try:
                 return _bounded(name, environment.get_template(name).generate(variables))
             except (MemoryError, ResourceError):
@@ -127,7 +130,7 @@ def _failed_line(error: BaseException, names: Collection[str]) -> tuple[str, int
 
 
 def _position(name: str, line: int | None) -> str:
-    """Return the file and the line of a mistake; of a text in the manifest there is no file."""
+    """Return the file and the line of a mistake for a message; a template in the manifest itself has only a line."""
     if line is None:
         return name
     return f"{name}, line {line}" if name == INLINE else f"{name}:{line}"

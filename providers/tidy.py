@@ -100,7 +100,10 @@ class _Tidying:
         return f"{self.count} file{'' if self.count == 1 else 's'} of {_in_units(self.size)}"
 
     def _visit(self, directory: int, path: str, depth: int) -> bool:
-        """Visit the entries of an open directory; return whether it is then empty, so that it can be removed too."""
+        """Visit the entries of an open directory; return whether it is then empty, and so can be removed too.
+
+        An entry that cannot be removed does not end the visit: ``set`` raises the first such error at the end.
+        """
         empty = True
         with os.scandir(directory) as entries:
             for entry in entries:
@@ -118,7 +121,10 @@ class _Tidying:
         return empty
 
     def _examine(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
-        """Remove an entry of an open directory if it matches; return whether it is gone, or would be if removed."""
+        """Remove an entry of an open directory if it matches.
+
+        Return whether it is removed, or would be without ``remove``: only then its directory can become empty.
+        """
         is_directory = stat.S_ISDIR(status.st_mode)
         if is_directory:
             matches = self._visit_subdirectory(directory, name, status, path, depth)
@@ -136,9 +142,9 @@ class _Tidying:
         return True
 
     def _visit_subdirectory(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
-        """Visit the entry ``name`` of an open directory, itself a directory; return whether it is to be removed too.
+        """Visit the directory ``name`` in an open directory; return whether it is to be removed too.
 
-        It is if it is then empty, old, and directories are removed (``rmdirs``).
+        With ``rmdirs`` a directory is removed if it is old, and empty after the visit.
         """
         if depth >= self._depth:
             return False
@@ -152,9 +158,9 @@ class _Tidying:
         return empty and old and self._directories and self.count < self._most
 
     def _selects(self, name: str, status: os.stat_result) -> bool:
-        """Return whether a file will be removed: its name matches, and it is old or large enough.
+        """Return whether a file is to be removed: its name matches, and it is old or large enough.
 
-        The name suffices if neither an age nor a size is declared.
+        If neither an age nor a size is declared, the name suffices.
         """
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)) or not self._names.match(name):
             return False

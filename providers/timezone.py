@@ -34,7 +34,10 @@ class Provider(BaseProvider):
         return None
 
     def get(self, _context: Context, _names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the zone behind the link /etc/localtime, unknown for a copied file, and that in /etc/timezone."""
+        """Return the zone of the link /etc/localtime, and the one in /etc/timezone, which ``insync`` compares too.
+
+        A copied file in place of the link does not show its zone.
+        """
         row: Resource = {"name": "system"}
         try:
             zone = os.readlink(LINK).partition("/zoneinfo/")[2]  # noqa: PTH115 - a text
@@ -70,7 +73,7 @@ class Provider(BaseProvider):
 
 
 def _missing(zone: str) -> str:
-    """Return the reason why a zone cannot be used, or an empty text: it is a file in the format tzfile(5)."""
+    """Return the reason why a zone cannot be used, or "" if it is a file in the format tzfile(5)."""
     try:
         with open(f"{ZONES}/{zone}", "rb") as file:  # noqa: PTH123 - only root writes there
             if file.read(4) == b"TZif":

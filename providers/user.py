@@ -67,10 +67,10 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare the attributes that need more than equality; None leaves the rest to the runtime.
+        """Compare the attributes for which equality is not enough; None leaves the others to the runtime.
 
-        They are a primary group by number, groups that are a minimum, and limits, which a row of ``get`` has only if
-        they are set.
+        A primary group may be declared by number, groups with ``membership: minimum`` are only a part of all, and a row
+        of ``get`` lacks limits that are not set.
         """
         if attribute == "gid" and isinstance(should["gid"], int):
             return bool(is_.get("gid_number") == should["gid"])
@@ -158,7 +158,11 @@ class Provider(BaseProvider):
                     self._update(name, is_, should)
 
     def _create(self, name: str, should: Mapping[str, Any]) -> None:
-        """Create an account in a copy of the account files, then set its password."""
+        """Create an account in a copy of the account files, then set its password.
+
+        The home is made beforehand (``_prepare``), and not by useradd (``-M``), so that a killed run leaves no half of
+        it.
+        """
         changed = _changed({}, should)
         with suppress(KeyError):
             changed.setdefault("gid", grp.getgrnam(name).gr_gid)  # useradd would try to create that group
@@ -235,7 +239,10 @@ def _change(edit: Callable[[Path], object]) -> None:
 
 
 def _goes_with(group: grp.struct_group, user: Mapping[str, Any]) -> bool:
-    """Return whether userdel removes a group of the user's name: it is the primary one, and no other user's."""
+    """Return whether userdel removes the group of the user's name too, for the side effects in a plan.
+
+    By login.defs(5) it removes a primary group that no other user belongs to.
+    """
     if group.gr_gid != user.get("gid_number") or {*group.gr_mem} - {user["name"]}:
         return False
     if any(entry.pw_gid == group.gr_gid and entry.pw_name != user["name"] for entry in pwd.getpwall()):
@@ -373,7 +380,10 @@ def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
 
 
 def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the declared attributes that differ; groups that are a minimum include the present ones."""
+    """Return the declared attributes that differ, for the options of useradd and usermod.
+
+    usermod replaces all groups, so with ``membership: minimum`` the present ones are added.
+    """
     present = {**shadow.NONE, **is_}
     attributes = (*OPTIONS, *shadow.NONE, "password")
     changed = {name: should[name] for name in attributes if should.get(name) not in (None, present.get(name))}
@@ -422,7 +432,10 @@ def _options(changed: Mapping[str, Any]) -> list[str | int]:
 
 
 def _group_name(number: int, names: Mapping[int, str]) -> str | int:
-    """Return the name of a group; or its number, if it has none or one of digits, which would be read as a number."""
+    """Return the name of a group, or its number if it has no name.
+
+    A name of digits is replaced too, as a declaration with it means the number.
+    """
     try:
         name = names.get(number) or grp.getgrgid(number).gr_name
     except KeyError:
@@ -431,9 +444,9 @@ def _group_name(number: int, names: Mapping[int, str]) -> str | int:
 
 
 def _groups() -> tuple[dict[int, str], dict[str, set[str]]]:
-    """Return the name of each group by its number, and the groups of each user by its name, but for primary ones.
+    """Return the name of each group by number, and the supplementary groups of each user by the user's name.
 
-    The first group with a number counts, as for the system. One look at all of them is faster than one for each user.
+    The first group with a number counts, as for the system. One look at all groups is faster than one for each user.
     """
     group_names: dict[int, str] = {}
     memberships: dict[str, set[str]] = {}

@@ -45,9 +45,10 @@ class Provider(ServiceProvider):
         return resource["name"], resource.get("user", "")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
-        """Return the units in ``names``, also those that do not exist, or all services of users with a manager.
+        """Return the units in ``names``, or all services of users with a manager.
 
-        A query that a user's manager does not answer is a failure of that user's units.
+        A unit in ``names`` that does not exist has a row too, as a stopped one. A query that a user's manager does not
+        answer is a failure of that user's units.
         """
         names_by_user: dict[str, list[str]] = defaultdict(list)
         for name, user in names or ():
@@ -106,9 +107,10 @@ class Provider(ServiceProvider):
             self._end_lingering(user, units)
 
     def _start_manager(self, user: str, units: Units, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
-        """Enable lingering of a user as declared, and start the user's service manager if it should then run.
+        """Enable lingering of a user as declared, and start the manager of a lingering user.
 
-        It runs without a login for lingering users; the start is awaited, as the manager answers the next calls.
+        A lingering user's manager runs without a login, and answers the next calls: systemctl waits until it has
+        started.
         """
         if should.get("linger") is True and not is_.get("linger"):
             self.loginctl("enable-linger", "--", user)

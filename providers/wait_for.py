@@ -58,7 +58,7 @@ def _wait(context: Context, should: Mapping[str, Any]) -> None:
 
 
 def _attempt_seconds(context: Context) -> float:
-    """Return the time limit of one attempt in seconds: at most the remaining time of the resource."""
+    """Return the time limit of one attempt in seconds, so that no attempt outlasts the time limit of the resource."""
     if context.deadline is None:
         return wait_conditions.ATTEMPT
     return min(wait_conditions.ATTEMPT, max(0.1, context.deadline - time.monotonic()))

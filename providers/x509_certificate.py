@@ -93,7 +93,7 @@ class Provider(BaseProvider):
         )
 
     def _refusal(self, context: Context, path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield the reason why a certificate cannot be issued from its files."""
+        """Yield the reason why a certificate cannot be issued, such as a wrong passphrase, so that a plan shows it."""
         if should.keys().isdisjoint({"private_key", "csr"}) or ("ca_certificate" in should) != ("ca_key" in should):
             return  # a value is not known yet
         try:
@@ -132,7 +132,7 @@ def _describe(content: bytes) -> Resource:
 
 
 def _is_signed_by(path: str, content: bytes, authority_path: str, authority_content: bytes) -> bool:
-    """Return whether the authority in one file has signed the certificate in another."""
+    """Return whether the authority in one file has signed the certificate in another; if not, a new one is issued."""
     issuing = _issuing()
     authority = issuing.certificate_of(authority_path, authority_content)
     signed: bool = issuing.is_signed_by(issuing.certificate_of(path, content), authority)
@@ -142,7 +142,10 @@ def _is_signed_by(path: str, content: bytes, authority_path: str, authority_cont
 def _belongs_to_key(
     path: str, content: bytes, key_path: str, key_content: bytes, passphrase: Sensitive[str] | None = None
 ) -> bool:
-    """Return whether a certificate is for the private key in another file: both have the same public key."""
+    """Return whether a certificate is for the private key in another file: both have the same public key.
+
+    If not, as after a new key, a new certificate is issued.
+    """
     issuing = _issuing()
     key = issuing.x509_files.key_of(key_path, key_content, passphrase)
     belongs: bool = issuing.belongs_to(issuing.certificate_of(path, content), key)
@@ -150,7 +153,10 @@ def _belongs_to_key(
 
 
 def _belongs_to_request(path: str, content: bytes, request_path: str, request_content: bytes) -> bool:
-    """Return whether a certificate is for the signing request in another file: both have the same public key."""
+    """Return whether a certificate is for the signing request in another file: both have the same public key.
+
+    If not, as after a new request, a new certificate is issued.
+    """
     issuing = _issuing()
     request = issuing.request_of(request_path, request_content)
     belongs: bool = issuing.belongs_to(issuing.certificate_of(path, content), request)
@@ -160,7 +166,7 @@ def _belongs_to_request(path: str, content: bytes, request_path: str, request_co
 def _content(
     provider: Provider, context: Context, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
 ) -> bytes | None:
-    """Return a new certificate in PEM, or None if only owner, group or mode of the present one differ."""
+    """Return a new certificate in PEM, or None if the present one is as declared and at most permissions differ."""
     if is_ is not None:
         same = all(should[name] == is_[name] for name in INSIDE if should.get(name) is not None)
         if same and all(
@@ -172,7 +178,10 @@ def _content(
 
 
 def _alt_name(name: str) -> str:
-    """Return an alternative name with its kind, ``DNS:web.example`` for ``web.example``, and an address shortened."""
+    """Return the canonical form of an alternative name, so that equal names are equal texts.
+
+    It begins with its kind, ``DNS:web.example`` for ``web.example``, and an address is in its shortest form.
+    """
     kind, text = next(((kind, name[len(kind) :]) for kind in KINDS if name.startswith(kind)), ("", name))
     if kind in {"", "IP:"}:
         try:

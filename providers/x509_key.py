@@ -103,9 +103,10 @@ def _inside(content: bytes) -> Resource:
 
 
 def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | None:
-    """Return the PEM text of a new or newly encrypted key, or None if the present one stays.
+    """Return the PEM text to write, or None if the content of the file stays.
 
-    Raise ``ResourceError`` if a passphrase is declared and does not fit the present key.
+    A missing key is generated, and a plain one is encrypted if a passphrase is declared. Raise ``ResourceError`` if the
+    passphrase does not fit the present key.
     """
     x509, secret = _x509(), should.get("passphrase")
     if is_ is not None and secret is None:

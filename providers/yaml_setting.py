@@ -119,7 +119,7 @@ def _keep_anchors(document: Any) -> None:
 
 
 def _dump(text: str) -> Any:
-    """Return a function that writes a document with the indentation of its file's text."""
+    """Return a function that writes a document with the indentation of its file's text, so that other lines stay."""
     yaml = _yaml()
     mapping, dash = _indentation(text)
     yaml.indent(mapping=mapping, sequence=dash + 2, offset=dash)
@@ -133,7 +133,7 @@ def _dump(text: str) -> Any:
 
 
 def _indentation(text: str) -> tuple[int, int]:
-    """Return the number of blanks before nested mappings, and before dashes of sequences below a key.
+    """Return the indentation to write: blanks before nested mappings, and before dashes of sequences below a key.
 
     The first of each in the text counts; the defaults are 2 and 0.
     """

@@ -14,7 +14,10 @@ GUARD = "Optional[Variant[String[1], Array[Variant[String[1], Array[String, 1]]]
 
 
 def files(should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files that a command needs: its working directory, and its program if that is a full path."""
+    """Yield the files whose resources come before the command: its working directory, and its program.
+
+    A program without a full path is searched for, so its file is not known.
+    """
     command = should.get("command") or should["name"]
     if isinstance(should.get("cwd"), str):
         yield should["cwd"]

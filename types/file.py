@@ -23,7 +23,7 @@ def above(directory: str) -> tuple[str, ...]:
 
 
 def files(should: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the files that must exist first: all directories above, the nearest first, and the source."""
+    """Return the files whose resources come before this one: all directories above, nearest first, and the source."""
     path = should["path"]
     directories = above(path.rpartition("/")[0] or "/") if path != "/" else ()
     return (*directories, should["source"]) if isinstance(should.get("source"), str) else directories

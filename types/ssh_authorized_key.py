@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the directory and file of the key, in the usual home of a user who may not exist yet, to require them."""
+    """Return the file of the key and its directory, so that resources with these names come before the key.
+
+    The user may not exist yet, so ``~`` stands for the usual home.
+    """
     user = should.get("user")
     if not isinstance(user, str):
         return []

@@ -6,7 +6,10 @@ from resource_api import Attribute, Function, TypeDefinition
 
 
 def _pure(docs: str, output: str, **inputs: Attribute) -> Function:
-    """Return a pure function; an input such as ``from_``, whose name is a word of Python, loses the ``_``."""
+    """Return a function whose result only its inputs determine.
+
+    An input such as ``from_``, whose name is a word of Python, loses the ``_``.
+    """
     return Function(
         docs, inputs={name.removesuffix("_"): value for name, value in inputs.items()}, output=output, pure=True
     )

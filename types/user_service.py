@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def files(should: Mapping[str, Any]) -> Iterable[str]:
-    """Return the possible paths of the unit's file, in the usual home of a future user too, to require them."""
+    """Return the possible paths of the unit's file, so that a resource with this name comes before the service.
+
+    The user may not exist yet, so the file is expected in the usual home.
+    """
     name, user = should.get("name"), should.get("user")
     if not isinstance(name, str) or not isinstance(user, str):
         return []

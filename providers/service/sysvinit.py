@@ -38,7 +38,7 @@ class Provider(init_scripts.ScriptProvider):
     update_rc_d = Command("update-rc.d")
 
     def suitable(self, _context: Context) -> bool | str:
-        """Return whether scripts start the services of this machine."""
+        """Return True if this provider can manage services: scripts start them on this machine; else the reason."""
         if not os.path.exists(UPDATE):  # noqa: PTH110 - text in, text out
             return f"there is no {UPDATE}"
         manager = next(filter(os.path.exists, OTHERS), None)
