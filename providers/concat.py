@@ -141,6 +141,7 @@ def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: A
                 backups.keep(path, backup, at_once=True)
             batch.remove(path)
         elif _write(batch, path, should) and backup:
+            # The new content appears only at the end of the batch, so this is still a copy of the old one.
             backups.keep(path, backup, at_once=True)
 
 

@@ -308,7 +308,7 @@ def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
 def _compared_asset(path: str, is_: Mapping[str, Any], asset: Asset, *, secret: bool) -> bool | tuple[bool, str]:
     """Return whether a file has the content of an asset, for ``insync``; for another content with a message.
 
-    The message has the checksums of both contents, and is left out for a ``secret`` one.
+    The message names both contents, and is left out for a ``secret`` one.
     """
     digest = _digest(path, is_)
     if digest == asset.sha256:
@@ -416,7 +416,7 @@ def _kind_problems(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
         return
     kind = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
     if kind != ensure and "directory" in {kind, ensure}:
-        # A resource of this path that the run applies before may remove the file.
+        # This resource itself as ``needs``: only the change of a required one, which may remove the file, hides the problem.
         yield Problem("ensure", _conflict(kind, ensure), needs=f"File[{path}]")
 
 

@@ -158,7 +158,7 @@ class Provider(BaseProvider):
     def _errors(self, copy: Copy) -> list[str]:
         """Return sudo's errors about a copy of the directory, each with its file and line.
 
-        A change that causes an error is refused, as sudo would then refuse all users.
+        A change that causes an error is refused: nothing is written.
         """
         result = self.visudo.attempt("-c", "-f", copy.main, log="debug")
         if result.exit_code == 0:
@@ -254,7 +254,7 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
 def _parse(line: str) -> Resource | None:
     """Return the attributes of the rule in a line, to compare them with declared ones; an empty mapping for a comment.
 
-    Return None for a line that the attributes cannot express, such as an alias.
+    Return None for a line of any other form, which attributes cannot express.
     """
     if COMMENT.fullmatch(line):
         return {}

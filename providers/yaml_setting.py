@@ -179,7 +179,7 @@ def _convert(old: Any, new: Any) -> Any:
 
 
 def _is_text_in_yaml_1_1(text: str) -> bool:
-    """Return whether a word without quotes is text for readers of YAML 1.1 too, and no Boolean, number or date."""
+    """Return whether a word without quotes is text for readers of YAML 1.1 too; any other, as ``yes``, gets quotes."""
     import yaml
 
     # No event has a tag yet: the loader's table of patterns decides, by the first character.
