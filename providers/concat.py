@@ -131,10 +131,7 @@ def _is_fragment(name: str, patterns: list[str]) -> bool:
 
 
 def _change(backups: Backups, path: str, should: Mapping[str, Any], *, backup: Any) -> None:
-    """Write or remove one file. If ``backup`` is declared, copy the present file before a change; None makes no copy.
-
-    A new content appears only at the end of the batch, so the copy after ``_write`` is still of the old file.
-    """
+    """Write or remove one file, and copy the present one before if ``backup`` is declared; None makes no copy."""
     with files.Batch() as batch:
         if should["ensure"] == "absent":
             if backup:

@@ -416,7 +416,7 @@ def _kind_problems(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
         return
     kind = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
     if kind != ensure and "directory" in {kind, ensure}:
-        # This resource itself as ``needs``: only the change of a required one, which may remove the file, hides the problem.
+        # ``needs`` is this resource itself: only a change of a required one, which may remove the file, hides the problem.
         yield Problem("ensure", _conflict(kind, ensure), needs=f"File[{path}]")
 
 
