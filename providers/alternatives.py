@@ -195,7 +195,7 @@ def parse(text: str) -> Resource:
 
 
 def _fields(block: str) -> dict[str, Any]:
-    """Return the fields of a block of the program's output; ``Slaves`` has one line for each name."""
+    """Return the fields of a block of the program's output, for ``parse``; ``Slaves`` has one line for each name."""
     fields: dict[str, Any] = {"Slaves": {}}
     for line in block.splitlines():
         if line.startswith(" "):

@@ -162,7 +162,7 @@ def _names() -> Iterable[str]:
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
-    """Return the row of a record of a pin file."""
+    """Return the row of a record of a pin file, with the values in their canonical form, as ``get`` returns it."""
     row: Resource = {
         "name": name,
         "ensure": "present",

@@ -170,7 +170,10 @@ class Provider(BaseProvider):
         return result.stderr.splitlines()
 
     def _fetch(self, contents: Mapping[str, bytes]) -> None:
-        """Fetch the lists of packages from the repositories; only after a success their files are written."""
+        """Fetch the lists of packages from the repositories, before their files are written.
+
+        After a failure nothing is written: apt would report the repository in every later update.
+        """
         if not contents:
             return
         with TemporaryDirectory(prefix="apt-source-") as directory:

@@ -160,7 +160,7 @@ def problems(text: str) -> Iterator[str]:
 
 
 def parse(text: str) -> Capabilities:
-    """Return the capabilities in a valid text, as bits by the kernel's numbers."""
+    """Return the capabilities in a valid text, as bits by the kernel's numbers, in which the file stores them."""
     permitted, inheritable = (
         sum(1 << NUMBERS[name] for name, letters in split(text) if letter in letters) for letter in "pi"
     )
@@ -168,7 +168,7 @@ def parse(text: str) -> Capabilities:
 
 
 def as_text(sets: Capabilities) -> str:
-    """Return capabilities as text, ``cap_chown=ep``; a newer one, which ``NAMES`` lacks, has its number."""
+    """Return capabilities as text for ``get``, ``cap_chown=ep``; a newer one, which ``NAMES`` lacks, has a number."""
     any_set = sets.permitted | sets.inheritable
     numbers = [number for number in range(2 * HALF) if any_set >> number & 1]
     clauses = []

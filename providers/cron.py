@@ -232,7 +232,7 @@ def field_error(field: str, value: str) -> str:
 
 
 def variables(environment: Iterable[str]) -> list[str]:
-    """Return variables as cron reads them, sorted by name; of one name the order is kept, as the last one counts."""
+    """Return variables as cron reads them, sorted by name; those of one name keep their order, as the last counts."""
     matches = [VARIABLE.fullmatch(text) for text in environment]
     # crontab(1) refuses a variable without a value; an empty one stands in quotes.
     pairs = [(match[1], match[2].rstrip(" \t") or '""') for match in matches if match]

@@ -84,7 +84,10 @@ class Provider(ImperativeProvider):
 
 
 def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
-    """Return the commands in an attribute, each a text or a list of words; the default of ``command`` is the name."""
+    """Return the commands in an attribute, each a text or a list of words.
+
+    Without the attribute ``command``, the name is the command; a missing guard has none.
+    """
     value = should.get(attribute)
     if attribute == "command":
         return [should["name"] if value is None else value]
@@ -178,7 +181,7 @@ def _search_path(should: Mapping[str, Any]) -> str | None:
 
 
 def _locate(program: str, path: str | None, cwd: str | None) -> str:
-    """Return the full path of a program in the declared search path, or relative to ``cwd``.
+    """Return the full path of a program in the declared search path, or relative to ``cwd``, to check and run it.
 
     A bare name without a declared path stays: ``Command`` finds it in the default path.
     """
@@ -209,7 +212,7 @@ def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _argv(command: str | list[str], *, shell: bool) -> list[str]:
-    """Return the words of a command: a list as it is; a text split as by a shell, or whole as the argument of one."""
+    """Return the words of a command: a list as it is, a text split into words, or with ``shell`` a shell's call."""
     if isinstance(command, list):
         return command
     return ["/bin/sh", "-c", command] if shell else shlex.split(command)

@@ -190,8 +190,8 @@ class Provider(BaseProvider):
     def _apply(self, batch: files.Batch, stack: ExitStack, path: str, change: Change) -> None:
         """Apply one change of a file, directory or link, as steps of ``batch``.
 
-        A directory is removed, replaced or takes another file's place only with ``force``. ``stack`` closes the store
-        of the copies for ``backup``.
+        Only with ``force`` a directory with content is removed, and one kind replaces the other where one is a
+        directory. ``stack`` closes the store of the copies for ``backup``.
         """
         is_, should = change
         present_kind = "absent" if is_ is None else is_["ensure"]
@@ -295,9 +295,10 @@ def _content(
 
 
 def _held_by_another(is_: Mapping[str, Any] | None, uid: int | None) -> bool:
-    """Return whether another user may hold a file open for writing: its former owner, or one whom its mode let write.
+    """Return whether another user may hold a file open for writing, and so could still change it after its new mode.
 
-    The content then goes into a new file, as that user could still change the present one. ``uid``: the new owner.
+    That user is the former owner, or one to whom the mode gave the right. The content then goes into a new file.
+    ``uid`` is the new owner.
     """
     if is_ is None:
         return False
@@ -318,9 +319,9 @@ def _compared_asset(path: str, is_: Mapping[str, Any], asset: Asset, *, secret: 
 
 
 def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
-    """Return the SHA-256 of a file, or "" for anything else.
+    """Return the SHA-256 of a file, to compare it with an asset's, or "" for anything but a file.
 
-    It is in the row of ``get``, except for a file longer than ``LIMIT``, which is read here.
+    The row of ``get`` contains it, except for a file longer than ``LIMIT``, which is read here.
     """
     if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
         return str((is_ or {}).get("checksum", ""))
@@ -416,7 +417,7 @@ def _kind_problems(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
         return
     kind = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
     if kind != ensure and "directory" in {kind, ensure}:
-        # ``needs`` is this resource itself: only a change of a required one, which may remove the file, hides the problem.
+        # ``needs`` is this resource itself: only a change of a required one, which may remove the file, hides this.
         yield Problem("ensure", _conflict(kind, ensure), needs=f"File[{path}]")
 
 

@@ -320,10 +320,10 @@ def _kind_changes(compared: _Comparison, *, force: bool) -> list[str]:
 
 
 def _lost(compared: _Comparison, rewritten: Sequence[str], kind_changes: Sequence[str]) -> list[str]:
-    """Return the members whose content a change loses: files, and directories that become another kind.
+    """Return the members whose content a change loses, to copy them before: files, and directories of another kind.
 
-    ``rewritten`` are the members that differ, ``kind_changes`` those of another kind. The unfinished file of a killed
-    run does not count.
+    ``rewritten`` are the members that differ, ``kind_changes`` those that become another kind. The unfinished file of a
+    killed run is not worth a copy.
     """
     members = compared.now.members
     purged = [name for name in compared.purged if not name.endswith(files.TEMPORARY_SUFFIX)]

@@ -271,7 +271,7 @@ def _declared_names(should: Mapping[str, Any]) -> list[str]:
 
 
 def _answers(host: Mapping[str, Any]) -> Iterator[tuple[tuple[str, bool], str]]:
-    """Yield ((name, whether IPv6), address) for each query that a host's line answers.
+    """Yield ((name, whether IPv6), address) for each query that a host's line answers, to find the line that counts.
 
     glibc answers queries for IPv4 by ``::1`` too, and by mapped addresses such as ``::ffff:10.0.0.1``.
     """

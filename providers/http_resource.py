@@ -233,10 +233,10 @@ class Provider(SimpleProvider):
     def _listed(
         self, context: Context, parents: Mapping[str, str], names: Mapping[str, str] | None
     ) -> Iterator[Resource]:
-        """Yield the objects in the list below ``parents``, the variables of its path.
+        """Yield the objects in the list below ``parents``, the values of the variables in its path.
 
-        ``names``: name within the list → name of the resource, of the requested ones; None for all. If objects have a
-        path of their own, each is read by it too, as lists often lack fields.
+        ``names`` are the requested objects: name within the list → name of the resource; None requests all. If objects
+        have a path of their own, each is read by it too, as lists often lack fields.
         """
         entries_by_name: dict[str, list[dict[str, Any]]] = {}
         for fields in self._entries(http.expand(self._paths.list, **parents), nested=bool(parents)):
@@ -255,7 +255,7 @@ class Provider(SimpleProvider):
                 yield self._row(context, name, object_, keep=names is not None)
 
     def _entries(self, path: str, *, nested: bool) -> Iterator[dict[str, Any]]:
-        """Yield the entries of a list; a missing one is empty if it is ``nested`` beneath another object."""
+        """Yield the entries of a list; a missing ``nested`` list is empty, as the object above may not exist yet."""
         try:
             yield from self._client.items(path, self._paging)
         except http.RequestError as error:
@@ -278,7 +278,8 @@ class Provider(SimpleProvider):
     def _row(self, context: Context, name: str, object_: Object, *, keep: bool = True) -> Resource:
         """Return the row of an object: its declarable fields in ``body``, those that the service makes in ``output``.
 
-        The name, which is an attribute, and secret fields are left out. ``keep``: ``set`` will need the object.
+        The name, which is an attribute, and secret fields are left out. With ``keep`` the object itself is recorded
+        too, as ``set`` needs it for a change.
         """
         if keep:
             self._read[name] = object_

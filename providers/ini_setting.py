@@ -172,10 +172,10 @@ def _check_clear(settings: Iterable[Setting]) -> None:
 
 
 def find(texts: Sequence[str], keys: Iterable[Key], syntax: ini_lines.Syntax = UNKNOWN) -> dict[Key, list[Setting]]:
-    """Return the lines of each setting in ``keys``, in any spelling of the file's program; the last line counts.
+    """Return the lines of each setting in ``keys``, in any spelling that the program accepts; the last line counts.
 
-    ``texts`` are the lines of the file. All spellings of a name have one form by ``syntax``; the forms are compared,
-    and the result has the given spelling.
+    ``texts`` are the lines of the file. ``syntax`` gives all spellings of a name one form, by which names are compared.
+    The result has the spelling of ``keys``.
     """
     forms = {key: (syntax.section(key[0]), syntax.setting(key[1])) for key in keys}
     names_by_section: dict[str, set[str]] = {}
@@ -235,9 +235,10 @@ def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[t
 
 
 def _parse(text: str, names: Collection[str], syntax: ini_lines.Syntax) -> tuple[str, int] | None:
-    """Return the one of ``names`` that a line sets, and the index of its value, -1 without a value; or None.
+    """Return (name, index of the value) of the setting in a line if it is one of ``names``, or None.
 
-    A name may contain ``=`` or ``:``, so each separator in the line is tried.
+    The index is -1 for a name without a value. A name may contain ``=`` or ``:``, so each separator in the line is
+    tried.
     """
     if (name := syntax.setting(_name(text))) in names:
         return name, -1

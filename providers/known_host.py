@@ -159,7 +159,10 @@ def hashed(name: str, salt: bytes) -> str:
 
 
 def _numbers(lines: files.Lines, keys: Collection[Key]) -> dict[Key, list[int]]:
-    """Return key → the numbers of its lines; a hashed name can only be compared with those in ``keys``."""
+    """Return key → the numbers of its lines.
+
+    A hashed name cannot be read, so it is only compared with the names in ``keys``.
+    """
     numbers_by_key: dict[Key, list[int]] = {}
     for number, line in enumerate(lines):
         if (entry := parse_line(line)) is None:

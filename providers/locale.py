@@ -252,7 +252,7 @@ def _code_set(charset: str) -> str:
 
 
 def _missing(name: str, should: Mapping[str, Any]) -> str:
-    """Return the reason why a locale cannot be built, or an empty text."""
+    """Return the reason why a locale cannot be built, or "", so that a plan shows it before ``set``."""
     charset = _charset(name, should)
     if not _source(name):
         return f"there is no source of it in {SOURCES[1]}"

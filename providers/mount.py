@@ -175,7 +175,7 @@ class Provider(BaseProvider):
 
 
 def parse_line(line: str) -> dict[str, Any] | None:
-    """Return the fields of an entry of fstab in their canonical form, or None for any other line."""
+    """Return the fields of an entry of fstab in their canonical form, to compare it; None for any other line."""
     words = _words(line)
     if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, mount point and type
         return None
@@ -246,7 +246,10 @@ def _check_mount_point(name: str) -> None:
 
 
 def _refusal(name: str) -> str:
-    """Return the reason why nothing is mounted at a path, or "": it is a link, or other users could replace it."""
+    """Return the reason why nothing is mounted at a path, or "".
+
+    A mount would follow a link, and other users could replace a directory on the path by one.
+    """
     real = os.path.realpath(name)
     if real != name:
         return f"it is reached through a symbolic link; declare {real}"

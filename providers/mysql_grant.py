@@ -159,9 +159,9 @@ def _row(name: Name, rights: Mapping[Right, str], existing: Collection[str]) -> 
 
 
 def _expected(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
-    """Return the new rights of an account, with ``GRANT`` as one of them; ``held`` are its present ones.
+    """Return the rights that an account gets, with ``GRANT`` as one of them; ``held`` are its present ones.
 
-    Both are (right, column in small letters) → the column as it is written. With ``ALL`` the account keeps its present
+    Both map (right, column in small letters) to the column as it is written. With ``ALL`` the account keeps its present
     rights, and without declared options its ``GRANT``.
     """
     if should["ensure"] == "absent":
@@ -190,7 +190,7 @@ def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[
 
 
 def _grant(on: str, who: str, rights: Mapping[Right, str]) -> str:
-    """Return the statement that grants rights; the right to grant them on is no item of the list, but an option."""
+    """Return the statement that grants rights; ``GRANT`` among them becomes ``WITH GRANT OPTION``, as SQL requires."""
     granted = {right: column for right, column in rights.items() if right != (GRANT, "")}
     option = " WITH GRANT OPTION" if len(granted) < len(rights) else ""
     return f"GRANT {_sql(granted) or USAGE} ON {on} TO {who}{option}"

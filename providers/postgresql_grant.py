@@ -166,7 +166,10 @@ class Provider(ServerProvider):
             raise failures[0]
 
     def _change(self, context: Context, database: str, states: Mapping[Name, Mapping[str, Any]]) -> None:
-        """Change the rights in one database; ``states`` are the declared ones by name."""
+        """Change the rights in one database as declared in ``states``, by statements of one session.
+
+        Rights on all objects of an empty schema fail: PostgreSQL would accept them without any effect.
+        """
         statements: list[str] = []
         rows_by_name = {(*rows[0][:3], database): rows for rows in self._read(database, list(states))}
         for name, should in states.items():
@@ -218,7 +221,7 @@ def _statements(name: Name, should: Mapping[str, Any], held: Collection[str]) ->
 
 
 def _target(name: Name) -> str:
-    """Return the object of a right in the syntax of GRANT."""
+    """Return the object of a right in the syntax of GRANT, such as ``ALL TABLES IN SCHEMA "app"``."""
     _, kind, object_name, _ = name
     path = ".".join(map(identifier, object_name.split(".")))
     return f"ALL {ALL_IN[kind]} IN SCHEMA {path}" if kind in ALL_IN else f"{kind.upper()} {path}"

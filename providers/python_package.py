@@ -231,8 +231,8 @@ def _side_effects(
 ) -> Iterator[tuple[Name, SideEffect]]:
     """Yield (declared package, side effect) pairs of one call of pip for the packages ``names`` of an environment.
 
-    ``versions`` are those of all packages that it changes, None for a removal; ``links`` are pairs of a package and a
-    requirement of it. An effect that follows from none of ``names`` is attributed to all of them.
+    ``versions`` has all packages that the call changes, with None for a removal; ``links`` are pairs of a package and
+    its requirement. They attribute an effect to the package that causes it, or to all of ``names``.
     """
     present = dict(_described(venv))
     broken = list(_broken(present, versions))
@@ -389,7 +389,7 @@ def _origin(description: str) -> Resource:
 
 
 def _restore(name: str, venv: str, *, whole: bool) -> bool:
-    """Give the description of a package its name again if a killed pip has renamed it, and return whether that is so.
+    """Undo the renaming of a package's description by a killed pip; return whether there was one to restore.
 
     By its description pip can remove or replace the package's files. If the package is ``whole``, it was replaced
     already: then the renamed description, of the former version, is only removed.

@@ -177,9 +177,10 @@ def _can_others_replace(path: str) -> bool:
 
 
 def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
-    """Prepare a directory for ``venv``, with the mark of an incomplete environment in it.
+    """Prepare a directory for ``venv``, and mark its environment as incomplete until the end of ``_make``.
 
-    It is new, emptied after a killed run, or that of an environment without its interpreter.
+    The directory is made, or emptied after a killed run; of an environment with a missing interpreter only the links
+    are removed.
     """
     ids = {"uid": files.user_id(owner), "gid": pwd.getpwnam(owner).pw_gid} if owner else {}
     with files.Batch() as batch:

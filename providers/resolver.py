@@ -85,7 +85,10 @@ class Provider(BaseProvider):
 
 
 def _write(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
-    """Edit a file, replace a link into /run by a file, or make a file, perhaps an empty one."""
+    """Edit a file, or make one, even an empty one; a link into /run becomes a file with the values of its target.
+
+    Otherwise the program that manages the target would overwrite the declared values.
+    """
     if _managed(path):
         lines = files.read_lines(path)
         # Without its comments, which say that another program manages it: now we do.

@@ -113,7 +113,7 @@ class Provider(BaseProvider):
 def parse_line(line: str) -> tuple[str, str] | None:
     """Return the name (with dots) and value of a parameter from a line that sets one; None for any other line.
 
-    A ``-`` before the name, by which sysctl ignores errors, is no part of it.
+    ``-`` before a name makes sysctl ignore errors, and is left out.
     """
     name, equals, value = line.strip(" \t").partition("=")
     name = name.strip(" \t").removeprefix("-")
@@ -142,7 +142,7 @@ def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> 
 
 
 def _edit_file(target: str, states: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
-    """Edit a file, or remove it if nothing remains, as it had no other lines than ours."""
+    """Edit a file; remove it if no line remains, as it then had only the entries that are removed."""
     lines = files.read_lines(target)
     edit(lines, states)  # in memory, to see whether anything remains
     if lines.content or os.path.islink(target) or not os.path.exists(target):  # noqa: PTH110, PTH114 - a text

@@ -122,10 +122,9 @@ class Provider(BaseProvider):
             yield Problem("content", str(error))
 
     def _verify(self, stage: str, name: str) -> None:
-        """Raise ``ResourceError`` for errors in the units of a new file, which is in the directory ``stage``.
+        """Raise ``ResourceError`` if a new file in the directory ``stage`` causes errors in its units.
 
-        A drop-in may concern several units. Errors that a unit has without the new file do not count, unless they are
-        in that file.
+        Errors that a unit has without the new file do not count, unless they are in that file.
         """
         for unit in _units(name):
             if not (errors := self._problems([stage, DIRECTORY], name, unit)):
@@ -156,9 +155,10 @@ class Provider(BaseProvider):
         return lines or [f"systemd-analyze verify fails with exit code {result.exit_code}"]
 
     def _involved(self, stage: str, name: str, unit: str, error: str) -> Iterator[str]:
-        """Yield the present drop-ins of a unit that cause an error together with the new file.
+        """Yield the present drop-ins of a unit that cause an error together with the new file, for the message.
 
-        An error that begins with a file is clear. For any other one, the check is repeated without each drop-in.
+        An error that begins with a path is clear without them. For any other, the check is repeated without each
+        drop-in.
         """
         for directory in (DIRECTORY, *OTHERS) if not error.startswith("/") else ():
             for drop_in in listing.matching(f"{directory}/{unit}.d", "*.conf"):

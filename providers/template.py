@@ -73,7 +73,10 @@ class Provider:
 
 
 def _environment(texts: Mapping[str, str], **options: bool) -> Environment:
-    """Return a sandbox of Jinja2 whose only templates are ``texts``. Raise ``ResourceError`` without Jinja2."""
+    """Return a sandbox of Jinja2 whose only templates are ``texts``, so that a template reads nothing of the machine.
+
+    Raise ``ResourceError`` without Jinja2.
+    """
     with prerequisites.needing("jinja2", "pip install 'resource-api[templates]'"):
         import jinja2
         from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -154,7 +157,7 @@ def _message(error: Exception, name: str, texts: Collection[str]) -> str:
 def _reason(text: str, *, of_jinja: bool) -> str:
     """Return the reason in an error's text, in the terms of templates.
 
-    The text of an error that is not ``of_jinja`` is about Python's types, so only known ones are translated.
+    The text of any error that is not ``of_jinja`` is about Python's types: without a translation it is replaced.
     """
     for pattern, replacement in REASONS:
         if pattern.search(text):

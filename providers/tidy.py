@@ -68,7 +68,8 @@ class _Tidying:
     def __init__(self, should: Mapping[str, Any], *, remove: bool) -> None:
         """Find the matching files of the declared directory, and with ``remove`` delete them.
 
-        The results are in the attributes. Raise ``ResourceError`` or ``OSError`` if the directory cannot be read.
+        ``count``, ``size``, ``paths`` and ``failure`` are the results. Raise ``ResourceError`` or ``OSError`` if the
+        directory cannot be read.
         """
         age, size, matches = (should.get(attribute) for attribute in ("age", "size", "matches"))
         self.count = self.size = 0

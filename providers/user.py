@@ -218,7 +218,10 @@ class Provider(BaseProvider):
             raise
 
     def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:
-        """Remove a user, after its home and mail if ``managehome``. Raise ``ResourceError`` while it has processes."""
+        """Remove a user, and before the home and mailbox if ``managehome``, as later nothing would name their owner.
+
+        Raise ``ResourceError`` while the user has processes.
+        """
         if is_ is not None:
             _check_unused(name, is_["uid"])
             if managehome:
@@ -341,10 +344,10 @@ def _home_mode() -> int:
 
 
 def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
-    """Move the home directory of a user, before its record is changed; return whether there was one to move.
+    """Move the home directory of a user; return whether there was one to move.
 
-    After a kill in between, the old record shows the difference to the next run. Raise ``OSError``: EXDEV for another
-    filesystem.
+    It moves before the record changes: after a kill in between, the old record shows the difference to the next run.
+    Raise ``OSError``: EXDEV for another filesystem.
     """
     _check_unused(name, is_["uid"])
     if not is_.get("home") or not Path(is_["home"]).is_dir() or os.path.lexists(home):
@@ -407,7 +410,7 @@ def _memberships(changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffec
 
 
 def _without_user(group: grp.struct_group, name: str, is_: Mapping[str, Any] | None) -> Iterator[SideEffect]:
-    """Yield the change of a group by the removal of the user ``name``: it loses a member, or goes with the user."""
+    """Yield the change of a group by the removal of the user ``name``: it loses a member, or is removed too."""
     if name in group.gr_mem and group.gr_name != name:
         state = {"ensure": "present", "members": sorted({*group.gr_mem} - {name})}
         yield SideEffect(group.gr_name, "update", "group", state)

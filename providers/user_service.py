@@ -92,7 +92,10 @@ class Provider(ServiceProvider):
                     units.systemctl("daemon-reload")
 
     def _change(self, name: Name, is_: Mapping[str, Any], should: Mapping[str, Any], written: dict[str, Units]) -> None:
-        """Change one unit; its manager is added to ``written``, by user, as soon as a unit file has changed."""
+        """Change one unit of a user, whose manager is started before and stopped after as ``linger`` declares.
+
+        As soon as a unit file has changed, the manager is added to ``written``, to read the files at the end.
+        """
         unit_name, user = name
         units = _units(user)
         self._start_manager(user, units, is_, should)
@@ -145,7 +148,7 @@ def _units(user: str) -> Units:
 
 
 def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:
-    """Return the rows of a user's units, or of all services; those of an unknown user are missing."""
+    """Return the rows of a user's units, or with None of all services; an unknown user's units are read as stopped."""
     linger = _lingers(user)
     try:
         units = Units(user)

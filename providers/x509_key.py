@@ -78,7 +78,7 @@ def _missing(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _refusal(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the reason why a present key cannot be read with the declared passphrase."""
+    """Yield the reason why a present key cannot be read with the declared passphrase, as ``set`` would fail."""
     if should.get("passphrase") is not None and os.path.lexists(path):
         try:
             _x509().read_key(path, should["passphrase"])
@@ -94,7 +94,7 @@ def _x509() -> ModuleType:
 
 
 def _inside(content: bytes) -> Resource:
-    """Return the attributes of the key in a file's content; of an encrypted one only ``encrypted``."""
+    """Return the attributes of the key in a file's content; of an encrypted key, which is not readable, only that."""
     x509 = _x509()
     if x509.is_encrypted(content):
         return {"encrypted": True}

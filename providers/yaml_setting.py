@@ -61,7 +61,7 @@ class Provider(structured_settings.SettingsProvider):
 
 
 def _yaml() -> Any:
-    """Return a reader and writer of YAML that keeps comments and quotes, and breaks no long lines."""
+    """Return a reader and writer of YAML that keeps comments and quotes, and breaks no long lines: other lines stay."""
     with prerequisites.needing("ruamel.yaml", SOURCE):
         from ruamel.yaml import YAML
     yaml = YAML()

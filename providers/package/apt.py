@@ -143,8 +143,8 @@ class Provider(packages.PackageProvider):
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
         """Yield the effects of a transaction by apt's simulation. Raise ``ResourceError`` if it would fail.
 
-        apt prints names without the machine's architecture, so names with it are aliases by which a declared package is
-        found.
+        apt prints ``bash`` for ``bash:amd64`` on such a machine: the full name is an alias, as a package may be
+        declared by it.
         """
         result = self.simulation.attempt(*OPTIONS, *SIMULATED, *arguments, log="debug")
         if result.exit_code:
@@ -236,10 +236,10 @@ class Provider(packages.PackageProvider):
         }
 
     def _argument(self, name: str, ensure: str) -> str:
-        """Return a package's argument of ``apt-get install``, which removes the package of ``NAME-``.
+        """Return the argument of ``apt-get install`` for a package; ``NAME-`` removes it.
 
-        apt also takes a final ``+`` for an action: a name that ends with it gets its architecture, and such a version
-        another ``+``.
+        apt takes a final ``+`` for an action too: a name such as ``g++`` gets its architecture, and a version with
+        ``+`` another ``+``.
         """
         if ensure == "absent":
             return f"{name}-"
@@ -339,7 +339,10 @@ def _lists() -> list[str]:
 
 
 def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
-    """Return the machine's architecture, which is that of dpkg, and the records of all packages that are on it."""
+    """Return the machine's architecture, which is that of the package dpkg, and the records of all installed packages.
+
+    Packages of which only configuration files remain count too.
+    """
     records = list(_parse(database.decode("utf-8", "surrogateescape")))
     native = next((record.get("Architecture", "") for record in records if record["Package"] == "dpkg"), "")
     return native, [record for record in records if _state(record) != "not-installed"]

@@ -152,7 +152,7 @@ def _elements(output: str, name: str) -> Iterable[Element]:
 
 
 def _argument(name: str, ensure: str) -> str:
-    """Return the argument for ``zypper install``, which also removes and updates installed packages."""
+    """Return the argument of ``zypper install`` for a package; ``-NAME`` removes it."""
     if ensure == "absent":
         return f"-{name}"
     return name if ensure in {"present", "latest"} else f"{name}={ensure}"

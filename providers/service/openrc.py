@@ -53,7 +53,10 @@ class Provider(init_scripts.ScriptProvider):
                     yield name, SideEffect(service, "start" if starts else "stop", state={"ensure": ensure})
 
     def _needs(self, name: str, relation: str) -> set[str]:
-        """Return the services that a service needs (``ineed``), or that need it (``needsme``), directly or not."""
+        """Return the services that OpenRC starts or stops with a service, directly or not.
+
+        They are those that it needs (``ineed``), or that need it (``needsme``).
+        """
         reached, waiting = set[str](), [name]
         while waiting:
             new = {*self.ask.attempt("--nocolor", waiting.pop(), relation, log="debug").stdout.split()} - reached
@@ -62,7 +65,7 @@ class Provider(init_scripts.ScriptProvider):
         return reached - {name}
 
     def states(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return name → state: of OpenRC's own scripts in one call, of other scripts one by one."""
+        """Return name → state: of OpenRC's own scripts in one call, of others, which it does not list, one by one."""
         own = {name for name in names if _is_own(name)}
         lines = self.rc_status("--nocolor", "--servicelist", log="debug").stdout.splitlines() if own else []
         states = {match[1]: match[2] for line in lines if (match := LINE.fullmatch(line))}
