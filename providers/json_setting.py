@@ -75,7 +75,7 @@ class _Document:
     """The text of a JSON file, in which values are replaced, added and removed."""
 
     def __init__(self, text: str) -> None:
-        """Recognize the style of ``text`` for new values; a file without content becomes an object."""
+        """Recognize the style of ``text``, for new values; an empty file becomes an object."""
         is_new = not text.strip()
         self.text = "{\n}\n" if is_new else text
         self._newline = "\r\n" if "\r\n" in text else "\n"

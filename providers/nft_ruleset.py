@@ -115,7 +115,7 @@ class Provider(BaseProvider):
                 files.replace(path, content.encode(), mode=None if is_ else 0o600)
 
     def _remove(self, path: str, old: str) -> None:
-        """Remove a file and the tables of its content ``old`` from the kernel; all tables if it flushed the ruleset."""
+        """Remove a file, and from the kernel the tables of its content ``old``: all tables if that flushes them."""
         self._verify_directory(path, None)
         self._load("", self._tables(old), whole=bool(FLUSH.search(old)))
         with files.Batch() as batch:

@@ -218,7 +218,7 @@ class Provider(BaseProvider):
             raise
 
     def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:
-        """Remove a user, and before the home and mailbox if ``managehome``, as later nothing would name their owner.
+        """Remove a user; with ``managehome`` its home and mailbox go before, so that a killed run can be continued.
 
         Raise ``ResourceError`` while the user has processes.
         """
