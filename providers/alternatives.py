@@ -142,7 +142,10 @@ class Provider(BaseProvider):
 
 
 def _unknown(group: Mapping[str, Any] | None, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if a group neither exists nor is declared in full, or lacks the choice to select, for a plan."""
+    """Yield a problem if a group neither exists nor is declared in full, or lacks the choice to select.
+
+    ``set`` would fail for the same reasons.
+    """
     choices = {**(group or {}).get("choices", {}), **(should.get("choices") or {})}
     installed = {path for path, choice in choices.items() if choice != "absent"}
     if group is None and not (should.get("link") and installed):

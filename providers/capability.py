@@ -168,7 +168,10 @@ def parse(text: str) -> Capabilities:
 
 
 def as_text(sets: Capabilities) -> str:
-    """Return capabilities as text for ``get``, ``cap_chown=ep``; a newer one, which ``NAMES`` lacks, has a number."""
+    """Return capabilities as text for ``get``: ``cap_chown=ep``.
+
+    A capability that is newer than ``NAMES`` has its number in place of its name.
+    """
     any_set = sets.permitted | sets.inheritable
     numbers = [number for number in range(2 * HALF) if any_set >> number & 1]
     clauses = []

@@ -222,8 +222,8 @@ class Provider(BaseProvider):
 def _loss(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a problem if a change would lose work in a checkout, so that a plan shows what ``set`` would refuse.
 
-    A removal loses the commits of all branches and the untracked files, an update only commits of ``HEAD``. With
-    ``force``, and after a killed update, nothing is refused.
+    Local changes and commits of ``HEAD`` count for each change; a removal would also lose untracked files and the
+    commits of other branches. With ``force``, and after a killed update, nothing is refused.
     """
     git_directory = f"{path}/.git"
     if should.get("force") or not os.path.lexists(git_directory) or os.path.lexists(f"{git_directory}/{CHECKING_OUT}"):
@@ -270,7 +270,7 @@ def _status(directories: files.Directories, path: str) -> os.stat_result | None:
 def _fetch(copy: WorkingCopy, should: Mapping[str, Any], target: git.Target, *, force: bool) -> None:
     """Fetch a commit from the declared source, and check without ``force`` that its check-out would lose no file.
 
-    Raise ``CommandError`` if the new commit would overwrite a local file; nothing is changed then.
+    Raise ``CommandError`` if the new commit would overwrite a local file; the files are unchanged then.
     """
     has_origin = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
     copy.run("remote", "set-url" if has_origin else "add", "origin", "--", should["source"])

@@ -296,9 +296,9 @@ class Provider(SimpleProvider):
         return row if identifier is None else row | {"id": str(identifier)}
 
     def _service_fields(self) -> Iterable[str]:
-        """Return the fields that only the service sets, for ``output`` of a row: those of the setting, and the ID.
+        """Return the fields that only the service sets, which are in ``output`` and not in ``body`` of a row.
 
-        An identifier that is also the name of the object is declared, and so left out.
+        They are those of the setting ``output``, and the identifier, unless this is the declared name too.
         """
         if not self._config:
             return []
@@ -312,7 +312,10 @@ class Provider(SimpleProvider):
         return http.with_field({}, field, body) if field else body
 
     def _identifier(self, response: http.Response) -> Any:
-        """Return the identifier in the answer to a creation: a field of the object, or the end of its location."""
+        """Return the identifier in the answer to a creation, by which the object is read from then on, or None.
+
+        It is a field of the object, or the end of the header ``Location``.
+        """
         field = self._config["id"]
         with suppress(ResourceError):  # not every service answers with JSON
             # An object can be in a field, ``object``, of some answers only.

@@ -46,7 +46,7 @@ class Provider(BaseProvider):
         """Write values as texts without spaces around them; remove needless slashes and dots from paths.
 
         A program may take ``Port`` and ``port`` for the same name. Such names get the spelling of the first of
-        ``resources``, so that the row of ``get`` and the declaration are one resource.
+        ``resources``, so that they are one resource.
         """
         spellings: dict[Name, Key] = {}  # by the file and the form that all spellings have
         for resource in resources:

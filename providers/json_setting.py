@@ -75,7 +75,7 @@ class _Document:
     """The text of a JSON file, in which values are replaced, added and removed."""
 
     def __init__(self, text: str) -> None:
-        """Recognize the style of ``text``, for new values; an empty file becomes an object."""
+        """Recognize the style of ``text``, which new values get; a file without content becomes an object."""
         is_new = not text.strip()
         self.text = "{\n}\n" if is_new else text
         self._newline = "\r\n" if "\r\n" in text else "\n"
@@ -131,7 +131,10 @@ class _Document:
                 return
 
     def _cut(self, container: int, items: list[_Item], number: int) -> None:
-        """Remove the item with this number, and the comma beside it, from the container that begins at a position."""
+        """Remove the item with this number, and the comma beside it, from a container.
+
+        ``container`` is the position of its opening bracket.
+        """
         begin, end = items[number].begin, items[number].end
         if number + 1 < len(items):
             end = items[number + 1].begin

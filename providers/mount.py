@@ -170,7 +170,7 @@ class Provider(BaseProvider):
                     parent, last = directories.place(name)
                     if parent.trusted:
                         self.umount("--", name)
-                    else:  # see above
+                    else:  # the name could lead to another file system
                         files.unmount(parent, last)
 
 

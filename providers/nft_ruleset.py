@@ -115,7 +115,10 @@ class Provider(BaseProvider):
                 files.replace(path, content.encode(), mode=None if is_ else 0o600)
 
     def _remove(self, path: str, old: str) -> None:
-        """Remove a file, and from the kernel the tables of its content ``old``: all tables if that flushes them."""
+        """Remove a file, and from the kernel the tables of ``old``, its content.
+
+        If the content flushed the ruleset, which removed all other tables, all tables are removed.
+        """
         self._verify_directory(path, None)
         self._load("", self._tables(old), whole=bool(FLUSH.search(old)))
         with files.Batch() as batch:

@@ -215,7 +215,7 @@ def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> No
 
 
 def _interpreters(path: str) -> list[str]:
-    """Return the names of an environment's interpreters, all links, to check that they are linked or remove them."""
+    """Return the names of an environment's interpreters, to check that all are links, or to remove broken ones."""
     programs = f"{path}/bin"
     names = os.listdir(programs) if os.path.isdir(programs) else ()  # noqa: PTH112, PTH208 - text in, text out
     return [name for name in names if name.startswith("python")]

@@ -141,11 +141,10 @@ class Provider(BaseProvider):
 
 
 def edit(lines: files.Lines, states: Mapping[Key, Mapping[str, Any] | None]) -> list[tuple[Key, int, str]]:
-    """Change the lines of the keys in ``states``, so that their options count.
+    """Change the lines of the keys in ``states``, and put each before a line with the same key and other options.
 
-    sshd takes the first line of a key: a declared line is put before one with the same key and other options. Return
-    (key of ``states``, line number, comment) of each line under another comment that still allows the login with a
-    removed key, for a warning.
+    sshd takes the options of the first line with a key. Return (key of ``states``, line number, comment) of each line
+    under another comment that still allows the login with a removed key, for a warning.
     """
     removed = _change(lines, states)
     for number, first in _overridden(lines):

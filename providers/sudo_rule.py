@@ -96,10 +96,10 @@ class Provider(BaseProvider):
                 yield accepted
 
     def _described(self, context: Context, name: str, text: str | None) -> Resource:
-        """Return the attributes of the rule in a file; or its text as ``content``, if they cannot express the file.
+        """Return the attributes of the rule in a file, or the file's text as ``content`` if they cannot express it.
 
-        A file that is declared by ``content`` has that too, so that both can be compared. None stands for a file that
-        sudo ignores: it has no attributes.
+        A file that is declared by ``content`` is described by its text too, to compare both. None stands for a file
+        that sudo ignores: it has no attributes.
         """
         if text is None:
             return {}

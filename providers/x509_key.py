@@ -94,7 +94,10 @@ def _x509() -> ModuleType:
 
 
 def _inside(content: bytes) -> Resource:
-    """Return the attributes of the key in a file's content; of an encrypted key, which is not readable, only that."""
+    """Return the attributes of the key in a file's content.
+
+    An encrypted key cannot be read, and has only the attribute ``encrypted``.
+    """
     x509 = _x509()
     if x509.is_encrypted(content):
         return {"encrypted": True}

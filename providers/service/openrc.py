@@ -65,7 +65,7 @@ class Provider(init_scripts.ScriptProvider):
         return reached - {name}
 
     def states(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Return name → state: of OpenRC's own scripts in one call, of others, which it does not list, one by one."""
+        """Return name → state: of OpenRC's own scripts in one call, of others by a call of each script."""
         own = {name for name in names if _is_own(name)}
         lines = self.rc_status("--nocolor", "--servicelist", log="debug").stdout.splitlines() if own else []
         states = {match[1]: match[2] for line in lines if (match := LINE.fullmatch(line))}
