@@ -54,14 +54,14 @@ class Provider(SimpleProvider):
         self._reported: set[Path] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write an ID in upper case, without ``0x``, as gpg does."""
+        """Write an ID in upper case, without ``0x``, as gpg does, so that it matches a fingerprint."""
         for resource in resources:
             if "id" in resource:
                 resource["id"] = resource["id"].upper().removeprefix("0X")
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse both ``source`` and ``content`` for one key."""
+        """Refuse both ``source`` and ``content`` for one key: they may be different keys."""
         yield from refused_secrets(should)
         if "source" in should and "content" in should:
             yield Problem(None, "give either 'source' or 'content'")

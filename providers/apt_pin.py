@@ -162,7 +162,7 @@ def _names() -> Iterable[str]:
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:
-    """Return the row of a record of a pin file, with the values in their canonical form, as ``get`` returns it."""
+    """Return the row of a record of a pin file, in the form of ``canonicalize``, so that it can be compared."""
     row: Resource = {
         "name": name,
         "ensure": "present",

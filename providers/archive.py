@@ -84,7 +84,7 @@ class Provider(BaseProvider):
                     yield path, Problem(None, message, severity="warning")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Unpack or remove one archive after another."""
+        """Unpack or remove one archive after another; an error fails only its own archive."""
         for path, change in changes.items():
             with reported(context, path):
                 self._apply(path, change.should)

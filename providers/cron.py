@@ -75,7 +75,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse invalid times, and ``special`` together with times."""
+        """Refuse invalid times, and times together with ``special``, which replaces them: ``@daily``."""
         times = {field: should[field] for field in FIELDS if type(should.get(field)) is str}
         problems = [Problem(field, message) for field, value in times.items() if (message := field_error(field, value))]
         if should.get("special", "absent") != "absent":

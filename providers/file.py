@@ -117,7 +117,7 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the files in ``names``. Files cannot be listed."""
+        """Return the files in ``names``. Raise ``CannotList`` without them, as a machine has too many files."""
         if names is None:
             raise CannotList("files cannot be listed; name them")
         return self._rows(context, names)
@@ -164,7 +164,7 @@ class Provider(BaseProvider):
         )
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change all files in one batch, durable together.
+        """Change all files in one batch, whose flush makes all of them durable together.
 
         The batch is flushed before a changed file is read as the source of another.
         """

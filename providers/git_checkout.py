@@ -76,7 +76,10 @@ class Provider(BaseProvider):
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
-        """Return the checkouts in ``names``."""
+        """Return the checkouts in ``names``; one that cannot be read fails alone.
+
+        Raise ``CannotList`` without ``names``, as a checkout can be in any directory.
+        """
         if names is None:
             raise CannotList("a checkout can be in any directory; name it")
         for path in names:

@@ -30,7 +30,7 @@ class Provider(BaseProvider):
     groupdel = Command("groupdel")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort members: their order means nothing."""
+        """Sort members, whose order means nothing, so that equal groups are equal."""
         for resource in resources:
             if resource.get("members"):
                 resource["members"] = sorted(set(resource["members"]))

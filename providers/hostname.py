@@ -22,7 +22,7 @@ class Provider(BaseProvider):
     """The one name of the machine, or of this process's namespace."""
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a problem for labels that are empty, or begin or end with a hyphen."""
+        """Yield a problem for labels that are empty, or begin or end with a hyphen, as hostname(7) forbids."""
         yield from refused_secrets(should)
         name = should.get("hostname")
         if isinstance(name, str) and any(not label or "-" in {label[0], label[-1]} for label in name.split(".")):

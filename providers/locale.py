@@ -44,7 +44,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a locale without a character set."""
+        """Refuse a locale without a character set, as it cannot be built."""
         yield from refused_secrets(should)
         name = should.get("name")
         if should.get("ensure") != "absent" and isinstance(name, str) and _charset(name, should) is None:
@@ -61,7 +61,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the locales in /etc/locale.gen, and of ``names`` also built ones that are not listed.
 
-        The latter are absent from the list, but a removal has to find them.
+        A built locale without a line in that file must have a row, so that it can be removed.
         """
         built = self._built()
         listed = dict(filter(None, map(_entry, files.read_lines(LIST))))

@@ -26,7 +26,7 @@ class Provider(ServerProvider):
     """The databases of one server."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write encodings as the server does: UTF8 for utf-8."""
+        """Write encodings as the server does, UTF8 for utf-8, so that equal encodings are equal."""
         for resource in resources:
             if resource.get("encoding") is not None:
                 upper = resource["encoding"].upper()

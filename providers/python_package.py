@@ -68,7 +68,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield attributes that exclude each other, and secrets, which would be arguments of pip."""
+        """Refuse attributes that exclude each other, and secrets, which as arguments of pip would be visible to all."""
         yield from refused_secrets(should)
         ensure, source = should.get("ensure"), should.get("source")
         yield from exposed_password("source", source, "pip reads one from the file ~/.netrc of the environment's owner")

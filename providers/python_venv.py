@@ -35,7 +35,7 @@ class Provider(BaseProvider):
     sync = Command("sync", timeout=3600)
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse secrets, which would be arguments of a program, and an owner without a name."""
+        """Refuse secrets, which would be arguments of a program, and an owner by number: Python runs as this user."""
         yield from refused_secrets(should)
         if files.owner_number(should.get("owner")) is not None:
             yield Problem("owner", "owner must be a name: Python runs as this user")

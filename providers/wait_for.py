@@ -35,7 +35,7 @@ class Provider(ImperativeProvider):
         return (True, unmet) if unmet else False
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Wait for each condition until it holds, or the time is over."""
+        """Wait for each condition until it holds, or the time is over: resources that depend on it come later."""
         for name, (_, should) in changes.items():
             with context.updating(name, message="Waiting"):
                 _wait(context, should)

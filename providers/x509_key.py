@@ -33,7 +33,7 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse a size or a curve for a type that has none; warn if all may read the key."""
+        """Refuse a size or a curve for a type of key that has none; warn if the mode lets all users read the key."""
         yield from refused_secrets(should, "passphrase")
         yield from shown_by_mode(should.get("mode"), ["the private key"])
         kind = should.get("type") or "ec"

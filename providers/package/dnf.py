@@ -40,7 +40,7 @@ class Provider(rpm.RpmProvider):
     repoquery = Command("dnf", read_only=True)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the packages that no repository has."""
+        """Yield the packages that no repository has, as their installation would fail."""
         declared = [name for name, should in changes.items() if should["ensure"] != "absent"]
         candidates = self.candidates(declared) if declared else {}
         for name in declared:

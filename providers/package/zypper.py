@@ -70,7 +70,7 @@ class Provider(rpm.RpmProvider):
         return {name: versions[name] for name in names if name in versions}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the packages that no repository has."""
+        """Yield the packages that no repository has, as their installation would fail."""
         bases = {name: rpm.without_architecture(name)[0] for name in changes}
         search = ("search", "--match-exact", "--type", "package", "--", *sorted({*bases.values()}))
         result = self.query.attempt(*QUIET, "--xmlout", "--no-refresh", *search, log="debug")

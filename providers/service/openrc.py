@@ -38,7 +38,7 @@ class Provider(init_scripts.ScriptProvider):
         return os.path.exists(BOOTED) or f"OpenRC does not manage this machine (there is no {BOOTED})"  # noqa: PTH110
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the services that OpenRC starts because a service needs them, or stops because they need it.
+        """Yield the services that OpenRC starts because a service needs them, or stops because they need the service.
 
         A plan reports a conflict with the declared state of such a service.
         """
