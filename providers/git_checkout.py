@@ -223,7 +223,7 @@ class Provider(BaseProvider):
 
 
 def _loss(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if a change would lose work in a checkout, so that a plan shows what ``set`` would refuse.
+    """Yield a problem if a change would lose work in a checkout, so that a plan shows the refusal of ``set``.
 
     Local changes and commits of ``HEAD`` count for each change; a removal would also lose untracked files and the
     commits of other branches. With ``force``, and after a killed update, nothing is refused.
