@@ -51,7 +51,10 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Refuse system directories, a source within the directory or the reverse, and a purge without a source."""
+        """Refuse system directories, a source within the directory or the reverse, and a purge without a source.
+
+        A tree in its own source would grow with each copy; without a source a purge would remove everything.
+        """
         yield from refused_secrets(should)
         path, source = should.get("path"), should.get("source")
         if path in files.PROTECTED_DIRECTORIES:

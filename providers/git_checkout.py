@@ -152,7 +152,10 @@ class Provider(BaseProvider):
             raise
 
     def _fill(self, new: str, should: Mapping[str, Any]) -> None:
-        """Make a repository in an empty directory, fetch the revision and check it out, all durable."""
+        """Make a repository in an empty directory, fetch the revision and check it out, for ``_create``.
+
+        All of it is on disk at the end, before the directory gets its name.
+        """
         copy = _working_copy(new)
         target = self._target(should, copy.user)
         # Without the template of the machine, whose hooks git would run.

@@ -292,7 +292,7 @@ def _canonical(host: Resource) -> Resource:
 
 
 def parse_line(line: str) -> Resource | None:
-    """Return the host of a line, or None for a comment and for a line that the resolver ignores."""
+    """Return the host of a line, or None for a comment or a line that the resolver ignores: these stay unchanged."""
     words, _, comment = line.partition("#")
     ip, *names = words.replace("\t", " ").strip(" ").split(" ")
     names = [name for name in names if name]

@@ -36,7 +36,7 @@ class Provider(SimpleProvider):
     """The objects of one kind in one service."""
 
     def __init__(self) -> None:
-        """Start without a configuration, which ``configure`` sets, and without objects of the service."""
+        """Start without a configuration, which ``configure`` sets, and without objects that a run has read or made."""
         self._config: Mapping[str, Any] = {}
         #: The last objects that were read, and the identifiers of the objects created here, by name.
         self._read: dict[str, Object] = {}

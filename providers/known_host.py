@@ -212,7 +212,7 @@ def _is_hash(text: str, name: str) -> bool:
 
 
 def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
-    """Return the new line of an entry, or an empty text if it is as declared.
+    """Return the line that ``edit`` writes for a present entry, or an empty text if the entry is as declared.
 
     A hashed name stays so, with its salt, unless the declaration makes it readable. ``misspelled`` names, which ssh
     does not find, are corrected in any case.
@@ -299,7 +299,7 @@ def _path(target: str) -> tuple[str, pwd.struct_passwd | None]:
 
 
 def _rewrite(target: str, states: Mapping[Key, Mapping[str, Any] | None], mode: int) -> None:
-    """Edit a file of known hosts; in a user's home, new files belong to that user."""
+    """Edit a file of known hosts; in a user's home, new files belong to that user, whose ssh must read them."""
     try:
         path, user = _path(target)
     except KeyError:

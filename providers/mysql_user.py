@@ -189,7 +189,7 @@ def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str,
 
 
 def _clauses(should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the clauses that make an account as declared, beside its login, in the order of the grammar."""
+    """Yield the clauses of CREATE USER and ALTER USER for all attributes but the login, in the order of the grammar."""
     if (options := should.get("tls_options")) is not None:
         parts = (option.partition(" ") for option in options)
         yield "REQUIRE " + " AND ".join(f"{word} {literal(text)}" if text else word for word, _, text in parts)

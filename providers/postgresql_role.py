@@ -155,8 +155,9 @@ def is_verifier(text: str) -> bool:
 def matches(password: str, role: str, method: str, digest: str) -> bool:
     """Return whether the server has a declared password, which may be a verifier itself.
 
-    ``method``: the stored verifier without its secret part; ``digest``: the SHA-256 of the whole. A verifier is made of
-    the password with the same method and salt, and only digests are compared.
+    ``method`` is the stored verifier without its secret part, ``digest`` the SHA-256 of the whole. A verifier is made
+    of the password with the same method and salt. Only digests are compared, so that the stored verifier need not be
+    read.
     """
     if is_verifier(password):
         stored = password

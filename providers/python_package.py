@@ -486,7 +486,7 @@ def _accepts(requirement: Requirement, version: str | None) -> bool:
 
 
 def _requirements(texts: Iterable[str]) -> Iterator[Requirement]:
-    """Yield the valid requirements among texts such as ``flask>=3; extra == 'web'``."""
+    """Yield the valid requirements among texts such as ``flask>=3; extra == 'web'``, for the side effects in a plan."""
     from packaging.requirements import InvalidRequirement, Requirement  # an extra installs it
 
     for text in texts:

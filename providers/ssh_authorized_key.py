@@ -70,8 +70,8 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return the keys of the files in ``names``, or those of all users; an unreadable file fails its keys.
 
-        Keys of one file with the same comment and type can be neither read nor changed. The type ``any``, only for a
-        removal, stands for all types of keys with a comment.
+        Different keys of one file with the same comment and type fail too, as their name is ambiguous. The type
+        ``any``, only for a removal, stands for all types of keys with a comment.
         """
         usual = [(TARGET, user) for user in ssh_files.users()] if names is None else ()
         targets = dict.fromkeys(usual if names is None else (name[1:3] for name in names))

@@ -123,7 +123,10 @@ def parse_line(line: str) -> tuple[str, str] | None:
 
 
 def edit(lines: files.Lines, states: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Set the entries of parameters, or remove those with the state None; the last entry of a name counts."""
+    """Set the entries of parameters, or remove those with the state None.
+
+    Of repeated entries with a name only the last is changed, as it is the one that counts; a removal concerns all.
+    """
     numbers_by_name: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         entry = parse_line(line)

@@ -157,7 +157,7 @@ class Provider(BaseProvider):
     def _involved(self, stage: str, name: str, unit: str, error: str) -> Iterator[str]:
         """Yield the present drop-ins of a unit that cause an error together with the new file, for the message.
 
-        An error that begins with a path is clear without them. For any other, the check is repeated without each
+        An error that begins with the path of a file needs no search. For any other, the check is repeated without each
         drop-in.
         """
         for directory in (DIRECTORY, *OTHERS) if not error.startswith("/") else ():

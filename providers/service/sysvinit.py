@@ -38,7 +38,7 @@ class Provider(init_scripts.ScriptProvider):
     update_rc_d = Command("update-rc.d")
 
     def suitable(self, _context: Context) -> bool | str:
-        """Return True if this provider can manage services: scripts start them on this machine; else the reason."""
+        """Return True if scripts start the services of this machine, or the reason why this provider is not for it."""
         if not os.path.exists(UPDATE):  # noqa: PTH110 - text in, text out
             return f"there is no {UPDATE}"
         manager = next(filter(os.path.exists, OTHERS), None)
