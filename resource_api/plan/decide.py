@@ -76,7 +76,12 @@ def decide(
 
 
 def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
-    """Return the reason to forget an orphan, whether it exists or not; "" if only reading it can decide."""
+    """Return the reason to forget an orphan, whether it exists or not; "" if the decision depends on its existence.
+
+    A resource that existed before the first run is not deleted, except if a replacement has superseded it: the
+    replacement includes its deletion. A resource with ``retain`` and ``protect`` is not forgotten: the caller reports
+    the protection as an error, because nothing would protect a forgotten resource.
+    """
     assert inputs.record is not None
     assert inputs.orphan is not None
     if inputs.orphan in _FORGOTTEN:
@@ -93,9 +98,11 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 
 
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
-    """Return the decision to delete an orphan that is ours and deletable, or purged; to forget any other.
+    """Return the decision to delete or to forget an orphan: a resource that is recorded or purged, but not declared.
 
-    An orphan is not declared: it is recorded by an earlier run, or selected by a declaration to ``purge`` its type.
+    An existing resource is deleted if an earlier run created it, or if ``purge`` names its type; every other resource
+    is forgotten. The deletion of a protected resource is an error, as is that of a resource that may have been created
+    under an unknown id.
     """
     differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if inputs.orphan is OrphanKind.PURGED:
@@ -136,7 +143,12 @@ def is_imported(entry: Entry, record: Record | None) -> bool:
 
 
 def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs) -> Decision:
-    """Decide about a resource that does not exist: create it, replace its predecessor, or leave it absent."""
+    """Decide about a resource that does not exist: create it, replace its predecessor, or leave it absent.
+
+    The predecessor is the recorded resource of the same title under other namevars: it is deleted, and the new one is
+    created. Errors come first: only an existing resource can be imported, or configured where its type cannot create
+    it, and a resource that an interrupted run may have created must not be created twice.
+    """
     if is_imported(entry, inputs.record) and not inputs.removed:
         return Decision(Action.IMPORT, error="cannot be imported: it does not exist")
     if not entry.definition.ensurable:
@@ -164,7 +176,10 @@ def create_decision(ensure: str, reasons: Sequence[str] = ()) -> Decision:
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:
-    """Decide about a resource that exists and is declared absent: delete it unless ignored, protected or retained."""
+    """Decide about a resource that exists and is declared absent: delete it unless ignored, protected or retained.
+
+    A retained resource stays on the machine: its record is dropped, so that later runs leave it alone.
+    """
     if "ensure" in entry.meta.lifecycle.ignore_changes:
         return SAME
     differences = (Difference("ensure", ensure_of(is_), should["ensure"]),)
@@ -178,9 +193,10 @@ def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: Deci
 def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is: Collection[str] = ()) -> Resource:
     """Return ``should`` of an existing resource with the present values of attributes that a run must not change.
 
-    So they never differ, and the report shows their true values. They are the attributes in ``ignore_changes``, those
-    that its provider keeps ``as_is``, and all of an ``external`` resource. A provider that plans gets the ignored ones
-    even if undeclared: otherwise it would plan to remove their values.
+    Such attributes then never differ, and the report shows their true values. They are the attributes in
+    ``ignore_changes``, the attributes ``as_is`` that the provider plans to leave unchanged, and every attribute of an
+    ``external`` resource. A provider with a ``plan`` method gets the ignored attributes even if they are undeclared:
+    otherwise it would plan to remove their values.
     """
     lifecycle = entry.meta.lifecycle
     ignored: Collection[str] = should if lifecycle.external else lifecycle.ignore_changes
@@ -191,6 +207,7 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is
     values = {name: value for name, value in should.items() if name not in ignored}
     with_undeclared = "plan" in entry.definition.features and not lifecycle.external
     values |= {name: is_[name] for name in ignored if name in is_ and (with_undeclared or name in should)}
+    # A key path such as ``body.region`` ignores a part of an attribute: only that part gets its present value.
     if key_paths := [name for name in ignored if name not in entry.definition.attributes]:
         for name, path in map(parse_place, key_paths):
             if name in values and name in is_:
@@ -240,13 +257,13 @@ def _differences(
 ) -> tuple[Sequence[Difference], Planned, Collection[str]]:
     """Return the differences from the ``expected`` values, the provider's plan for them, and unaffected attributes.
 
-    Unaffected attributes are declared differently, but the provider plans to leave them as they are. Raise
-    ``ComparisonError`` if the provider's comparison or plan fails.
+    Unaffected attributes are declared differently, but the provider plans to leave them as they are: they are no reason
+    for a change. Raise ``ComparisonError`` if the provider's comparison or plan fails.
     """
     differences = compare(entry, is_, expected, functions, inputs)
     planned = predict(entry, is_, expected, functions)
     if excluded := inputs.excluded:
-        # Of these attributes only the new value is unknown: that it differs is certain.
+        # The new values are not known yet, but they certainly differ: the plan shows a change, not a possible one.
         differences = [diff._replace(excluded=diff.attribute in excluded) for diff in differences]
     unaffected = kept_attributes(planned, is_, expected) if planned.state else frozenset()
     if planned.state or planned.changes:
@@ -282,11 +299,12 @@ class BulkDecisions(NamedTuple):
 
 
 def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, queries: PlannerQueries) -> BulkDecisions:
-    """Return the decisions about plain ``entries`` in sync or missing, compared by type; the rest needs ``decide``.
+    """Return the decisions about plain ``entries`` that are in sync or missing; all other entries need ``decide``.
 
-    An entry is plain if nothing but its two states matters. One comparison of thousands of resources takes less time
-    than as many decisions. An entry is ``in_sync`` if also its record would not change: the run then writes nothing
-    for it.
+    A plain entry is decided by its two states alone. All resources of a type are compared at once, which takes less
+    time than thousands of single decisions. An entry in sync whose record would not change either is also in
+    ``in_sync``: the run writes nothing for it. An entry with a record of another title or parent was renamed, and needs
+    ``decide``.
     """
     decided: dict[int, tuple[Resource | None, Decision]] = {}
     in_sync = set()
@@ -362,7 +380,11 @@ def _is_new(entry: Entry, prior: Prior) -> bool:
 
 
 def _is_recorded(record: Record, entry: Entry, row: Resource, catalog: Catalog) -> bool:
-    """Return whether recording the resource again would change nothing, so that the run need not write it."""
+    """Return whether recording the resource again would change nothing, so that the run need not write it.
+
+    A plain entry has no references in values, no lifecycle options and no configured provider: its record, which may be
+    from an earlier declaration, must have none either.
+    """
     return (
         record.is_ is not None
         and (record.is_ == row or record.is_.items() <= row.items())

@@ -104,8 +104,9 @@ def _hide_secret(difference: Difference, recorded: object) -> Difference:
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
     """Yield the indexes of the ``pairs`` (entry, row) of one type that are certainly in sync.
 
-    The rest needs ``compare``. A provider's ``insync`` is called once for all pairs, for speed. The attributes without
-    its verdict are compared here; a pair in which it finds a difference, or fails, is not in sync.
+    The caller decides all other pairs one by one with ``compare``. A provider's ``insync`` is called once for all
+    pairs, for speed. An attribute for which ``insync`` returns None is compared by its values. A pair is left to
+    ``compare`` if ``insync`` reports a difference or raises an exception.
     """
     attributes: Iterator[Sequence[str] | None]
     attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
@@ -130,9 +131,10 @@ def _attributes_without_verdict(
     attributes: Sequence[Sequence[str] | None],
     insync: Callable[[Iterable[Question]], Iterable[list[Any] | Exception]],
 ) -> Iterator[Sequence[str] | None]:
-    """Yield per (entry, row) the attributes that ``insync`` leaves to plain comparison; None if it finds a difference.
+    """Yield for each pair the attributes to compare by their values; None if the pair is not certainly in sync.
 
-    None also if ``insync`` fails: ``compare`` calls it again for that resource, and reports the failure.
+    The provider's ``insync`` has decided all other attributes. None stands for a difference or for a failure of
+    ``insync``: the caller then uses ``compare``, which calls ``insync`` again and reports the difference or failure.
     """
     # A provider must not change its arguments: it gets read-only views or, of nested values, copies.
     flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
@@ -146,7 +148,11 @@ def _attributes_without_verdict(
 
 
 def _undecided(names: Sequence[str], verdicts: Sequence[Any]) -> list[str] | None:
-    """Return the attributes that the provider leaves to plain comparison; None if it finds any other different."""
+    """Return the attributes to compare by their values, because the provider's verdict on them is None.
+
+    Return None if the verdict on any attribute is a difference: the resource is not in sync then, whatever the other
+    attributes are, and ``compare`` determines all differences.
+    """
     undecided = []
     for name, verdict in zip(names, verdicts, strict=True):
         if verdict is None:
@@ -292,7 +298,8 @@ def planned_differences(
 def _completed(difference: Difference, planned: Planned) -> Difference:
     """Return a difference whose expected value has the members that the provider adds to the declared one.
 
-    It is marked as ``excluded`` (both values can never become equal) if the declared value is known.
+    The plan then shows the whole new value. A difference of a known declared value is certain and stays so: it is
+    marked as ``excluded``, because unknown members of the new value would otherwise make it a possible one.
     """
     value = planned.state.get(difference.attribute)
     if not isinstance(value, dict | list) or same_value(value, difference.should):
@@ -341,7 +348,11 @@ def _unknown_names(definition: TypeDefinition, planned: Planned) -> Iterator[str
 
 
 def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, should: Resource) -> Iterator[str]:
-    """Yield an error for each planned value that a plan must not have, such as another one than the declared."""
+    """Yield an error for each planned value that breaks a rule, for example a value that differs from the declared one.
+
+    A declared value must be planned as known. A stable value, which only a replacement changes, must be planned as it
+    is. The remaining rules are those of ``_broken_value_rules``.
+    """
     for name in planned.unknown:
         if not is_unknown(should.get(name, UNKNOWN)):
             yield f"'{name}' is planned as not yet known, but declared"
@@ -359,10 +370,10 @@ def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, s
 def _broken_value_rules(
     definition: TypeDefinition, name: str, value: object, is_: Resource, should: Resource
 ) -> Iterator[str]:
-    """Yield an error if the planned ``value`` of attribute ``name`` breaks a rule.
+    """Yield an error if the planned ``value`` of attribute ``name`` breaks a rule: the run refuses such a plan.
 
-    A declared attribute becomes as declared or stays; an undeclared one that the provider does not compute stays; a
-    computed one is unknown, stays, or has a value of its data type.
+    A declared attribute becomes as declared or stays as it is. An undeclared attribute that the provider does not
+    compute stays as it is. A computed attribute is unknown, stays as it is, or has a value of its data type.
     """
     if name in should:
         unchanged = name in is_ and same_value(value, is_[name])
@@ -386,10 +397,10 @@ def _contradiction_texts(definition: TypeDefinition, name: str, planned: object,
 
 
 def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drifted]:
-    """Return the drift of recorded ``entries``: the differences of their rows from their records.
+    """Return the drift of recorded ``entries``, which a plan shows: the differences of their rows from their records.
 
-    A plan shows it. Imperative resources, which cannot be read back, and renamed ones, whose records have other names,
-    have none.
+    Imperative resources cannot be read back, and the records of renamed ones have other names: for both no drift is
+    reported.
     """
     drift, moved = [], set(prior.moved_keys.values())
     for entry in entries if prior.records else ():
@@ -407,9 +418,10 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
 def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Resource | None, salt: bytes
 ) -> list[Difference]:
-    """Return the differences of a row from its record: in existence, or else in recorded attributes.
+    """Return the differences of a row from its record: the changes that were made outside of the runs.
 
-    Secrets are recorded as digests, and compared and shown as digests, which are made with the state's ``salt``.
+    If only one of them exists, the difference is in ``ensure``; otherwise it is in each recorded attribute. A record
+    has only digests of secrets, so the values read are compared and shown as digests with the state's ``salt``.
     """
     if record.status == "unconfirmed":
         return []  # it was never read: there is nothing that it can have drifted from
@@ -433,7 +445,10 @@ def drifted_attributes(
 
 
 def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
-    """Return whether a step corrects drift: the declaration is as it was recorded, so the system has changed."""
+    """Return whether a step corrects drift, which plans and reports mark; otherwise it follows a new declaration.
+
+    If the declaration is the recorded one, only the system can have changed.
+    """
     definition = step.definition
     if not _is_declared_as_before(step, record, definition.managed, salt):
         return False
@@ -442,7 +457,7 @@ def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
     differences = step.decision.differences
     if record.status != "ready" or not differences:
         return False
-    # A refresh after the last apply may have recorded the drift already.
+    # A refresh after the last apply may have recorded the drift already: then the record differs from its ``should``.
     if drifted_attributes(definition, record._replace(is_=record.should), record.is_, salt):
         return True
     # Its provider may report drift that no value shows, such as in the running kernel; after a change of a parameter,

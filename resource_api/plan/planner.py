@@ -163,7 +163,10 @@ class ExecutionPlan(NamedTuple):
         )
 
     def decision_inputs(self, step: Step) -> DecisionInputs:
-        """Return the inputs to decide a step again before it is applied, with the reason for its replacement."""
+        """Return the inputs to decide a step again at its turn, with the planned reason for its replacement.
+
+        Steps before it may have changed the resource or its values since it was planned.
+        """
         index = step.entry.index
         return DecisionInputs(
             self.prior.records.get(index) or step.record,
@@ -230,8 +233,8 @@ def plan(
 def late_orphans(prior: Prior, options: Options) -> Mapping[int, int]:
     """Return orphan's index → its stage, for those that are deleted only after all declared resources have succeeded.
 
-    Otherwise a failed run could delete a resource whose successor is not there yet. The first stage is that of
-    ``--prune``, which ``--prune-always`` does away with; the second that of ``purge``.
+    Otherwise a failed run could delete a resource whose successor does not exist yet. The first stage has the orphans
+    of ``--prune``, unless ``--prune-always`` deletes them in any case; the second has those of ``purge``.
     """
     stages = {OrphanKind.PURGED: PURGE_STAGE, **({} if options.prune_always else {OrphanKind.UNDECLARED: PRUNE_STAGE})}
     return {index: stages[kind] for index, kind in prior.orphans.items() if kind in stages}
@@ -261,7 +264,7 @@ class _Planner:
         self.problems: list[Problem] = []
         self.collector = InputCollector(catalog, prior, options, selected)
         notifies = cache(lambda: reverse(catalog.subscribes))
-        # Of resources that an interrupted run may have created.
+        # Resources that an interrupted run may have created count as ours: the plan does not report their adoption.
         keys_in_doubt = (
             {key for key, intent in prior.state.intents.items() if intent.makes} if options.recorded else None
         )
@@ -270,7 +273,10 @@ class _Planner:
         self._make = partial(Step, context=context)
 
     def add(self, entry: Entry, decided: tuple[Resource | None, Decision] | None) -> None:
-        """Plan one entry and store its step. ``decided``: its row and decision by ``decide_in_bulk``, or None."""
+        """Plan one entry and store its step, from which the entries after it take values and reasons to act.
+
+        ``decided``: its row and decision by ``decide_in_bulk``; None if that left the entry to a decision of its own.
+        """
         if decided is None:
             step = self._step(entry)
             if self.prior.state.records:
@@ -296,11 +302,11 @@ class _Planner:
         return step._replace(record=self.prior.records.get(entry.index))
 
     def finished_steps(self, selected: Collection[int] | None) -> list[Step]:
-        """Return all steps, after the checks that need all of them.
+        """Return all steps, after the changes and checks that need all of them.
 
-        A replacement fails if it would take along a resource outside of the ``selected`` ones, or put resources out of
-        the reach of their provider. Raises ``ManifestError`` for the problems of steps, ``UsageError`` for a deletion
-        that leaves dependents behind.
+        A resource that disappears with its deleted host is only forgotten. A replacement fails if a resource outside of
+        the ``selected`` ones would have to be replaced too, or if resources would be out of reach of their provider.
+        Raises ``ManifestError`` for the problems of steps, ``UsageError`` for a deletion that leaves dependents behind.
         """
         if self.problems:
             raise ManifestError(self.problems)
@@ -354,9 +360,10 @@ class _Planner:
         return self._make(entry, row, should, decision, noop or self._needs_noop(entry, unknown), unknown=unknown)
 
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:
-        """Return the step of an orphan that need not be read; None for an orphan that has to be.
+        """Return the step of an orphan that is decided without reading it; None for an orphan that has to be read.
 
-        It is not read if it is forgotten in any case, or if its type is missing, which is an error.
+        An orphan that is forgotten in any case need not be read, and one whose type is missing cannot be, which is an
+        error. A purged orphan is never forgotten in any case: it may have no record, which the reasons come from.
         """
         inputs = self.collector.inputs(entry, self.steps)
         if inputs.orphan is not OrphanKind.PURGED and (reason := reason_to_forget(entry, inputs)):
@@ -459,8 +466,8 @@ class _Planner:
     def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
         """Return ``should`` with the values of its ``${...}`` as far as known, the unknown attributes, an error or "".
 
-        The unknown attributes refer to values that only this run yields. With the error that a reference leads nowhere,
-        ``should`` is as declared.
+        The unknown attributes refer to values that only this run yields. If a reference cannot be resolved, ``should``
+        is returned as declared, with the error.
         """
         values: dict[str, object] = {}
         for name in entry.pending:
@@ -489,10 +496,10 @@ class _Planner:
         return [name for name, written, is_ in values if not expression.may_yield(written, self.resolve, is_)]
 
     def _value_of(self, path: ExpressionPath) -> Any:
-        """Return the value of a reference such as ``File[/a].mode``: the planned one.
+        """Return the planned value of a reference such as ``File[/a].mode``, for the resource that refers to it.
 
         A resource outside of the ``--target`` ones has no step: its value is the one that was read. Raises
-        ``ValueError`` if there is none. While a provider is missing, its values are ``UNKNOWN``.
+        ``ValueError`` if it does not exist. A resource whose provider cannot be called yet has ``UNKNOWN`` values.
         """
         assert isinstance(path.root, Reference)
         entry = self.catalog.find(path.root)
@@ -547,10 +554,10 @@ class _Planner:
 
 
 def first_causes(nodes: Iterable[tuple[T, bool, Iterable[T]]]) -> dict[T, T]:
-    """Return node → a node that acts and that it depends on, directly or not; a node that acts → itself.
+    """Return node → one acting node among its direct or indirect dependencies; an acting node is its own cause.
 
-    So a message can name the change for which an unchanged resource is read again. A node is its key, whether it acts,
-    and its direct dependencies, which precede it. A node that depends on none that acts is left out.
+    A plan names it as the change for which an unchanged resource is read again. ``nodes`` are tuples of a key, whether
+    the node acts, and its direct dependencies, which come before it. A node without an acting dependency is left out.
     """
     causes: dict[T, T] = {}
     for key, acts, before in nodes:
@@ -566,7 +573,10 @@ def would_change(step: Step) -> bool:
 
 
 def is_refreshable(step: Step) -> bool:
-    """Return whether the resource will exist after the step, so that it can be refreshed."""
+    """Return whether the resource will exist after the step: only then a notification of it can lead to a refresh.
+
+    A missing resource that the step leaves absent cannot be refreshed. An imperative resource needs no row for it.
+    """
     return step.action not in {Action.DELETE, Action.FORGET, Action.READ} and (
         step.is_ is not None or step.action is not Action.SAME or "imperative" in step.definition.features
     )
@@ -621,13 +631,19 @@ class InputCollector:
         self._replaced: dict[int, Step] = {}
 
     def add_replacement(self, step: Step) -> None:
-        """Store a planned replacement for its dependents (references, ``deleted_with``), unless the old one stays."""
+        """Store a planned replacement: resources made from its values, or ``deleted_with`` it, may be replaced too.
+
+        A replacement that fails, is noop or retains the old resource deletes nothing and does not concern them.
+        """
         stays = step.entry.meta.lifecycle.retain or step.is_noop(noop_run=self._noop)
         if not (step.decision.error or stays):
             self._replaced[step.entry.index] = step
 
     def inputs(self, entry: Entry, steps: Mapping[int, Step]) -> DecisionInputs:
-        """Return the inputs for deciding an entry; ``steps``: entry's index → the step, of those planned before it."""
+        """Return the inputs for deciding an entry, from its record, the options and the ``steps`` planned before it.
+
+        ``steps``: entry's index → step. An orphan is only deleted or forgotten: it needs no reasons for a replacement.
+        """
         index, prior = entry.index, self._prior
         if (kind := prior.orphans.get(index)) is not None:
             record, salt = prior.state.records.get(entry.key), prior.state.salt
@@ -657,9 +673,10 @@ class InputCollector:
         )
 
     def _is_in_doubt(self, entry: Entry) -> bool:
-        """Return whether an interrupted run may have created the resource, whose name does not lead to it.
+        """Return whether an interrupted run may have created the resource under an id that it could not record.
 
-        The service has given it an id (``identity``) that was not recorded any more.
+        The service chooses this id (``identity``), and without it the resource cannot be read: another creation could
+        make a duplicate.
         """
         if entry.definition.identity is None:  # it is found by its name
             return False
@@ -699,7 +716,8 @@ class InputCollector:
     def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
         """Return the replacement of a resource with its host (``deleted_with``) or None, and whether it is conditional.
 
-        The resource disappears with its old host, which is replaced in this run, or was in an interrupted one.
+        The resource disappears with its old host and has to be created on the new one. The host is replaced in this
+        run, or an interrupted run has created the new host and this run deletes the old one.
         """
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:

@@ -53,9 +53,9 @@ def decide_replacement(
 ) -> Decision | None:
     """Return the decision to replace an existing resource, with an error if that is forbidden; None without a reason.
 
-    ``differences`` are between its present and its ``expected`` values, ``planned`` is its provider's plan for them. A
-    reason that may vanish, as a value not known yet may turn out equal, makes the decision conditional: its error
-    counts only if the reason is confirmed at its turn.
+    ``differences`` are between its present and its ``expected`` values, ``planned`` is its provider's plan for them.
+    The decision is conditional if its reason is not certain, such as a value that is not known yet and may turn out
+    equal: it is decided again at its turn, and its error counts only then.
     """
     replacing = _replacing_attributes(entry, differences, planned, inputs)
     if inputs.lost_sources and not replacing.certain:  # a resource that it was made from is deleted first
@@ -71,7 +71,10 @@ def decide_replacement(
 
 
 def replace_predecessor(entry: Entry, predecessor: Record, inputs: DecisionInputs) -> Decision:
-    """Return the decision to replace a recorded resource of the same title with other namevars: it is another one."""
+    """Return the decision to replace a recorded resource by the declared one of the same title with other namevars.
+
+    Namevars identify a resource and cannot be changed: the old resource is deleted and a new one is created.
+    """
     old, new = (entry.definition.named_row(name) for name in (predecessor.name, entry.name))
     differences = tuple(Difference(name, old[name], new[name]) for name in new if old[name] != new[name])
     attributes = tuple(difference.attribute for difference in differences)
@@ -106,8 +109,9 @@ def _replacing_attributes(
 ) -> _ReplacingAttributes:
     """Return the attributes whose differences replace the resource, grouped by the origin of that rule.
 
-    It is the type (``init_only``), the manifest (``replace_on_changes``) or the provider's plan. A value not known yet
-    may turn out equal: it counts only if replacing is allowed or its source is deleted first.
+    The origin is the type (``init_only``), the manifest (``replace_on_changes``) or the provider's plan: each has its
+    own conditions and messages. A value that is not known yet may turn out equal: as a difference by the type or the
+    provider it counts only if replacing is allowed or the source of the value is deleted first.
     """
     definition = entry.definition
     fixed = [change for change in differences if _is_fixed(change, definition) and _counts(change, entry, inputs)]
@@ -179,10 +183,10 @@ def possible_failure(entry: Entry, differences: Sequence[Difference], planned: P
 
 
 def _changes_at(differences: Sequence[Difference], key_paths: Iterable[str]) -> list[Difference]:
-    """Return a difference, named by the path, for each of the ``key_paths`` whose value differs.
+    """Return the differences at ``key_paths`` such as ``body.region``, each with the path as its attribute.
 
-    The manifest (``replace_on_changes``) and the provider's plan name parts of attributes so: ``body.region`` replaces
-    the resource for another region only, not for any change of ``body``.
+    With such paths the manifest (``replace_on_changes``) and the provider's plan select parts of attributes:
+    ``body.region`` replaces the resource for another region only, not for any other change of ``body``.
     """
     by_attribute = {change.attribute: change for change in differences}
     changed = []
@@ -275,7 +279,11 @@ def _replacement_decision(
 def _implied_replacement(
     replacing: _ReplacingAttributes, inputs: DecisionInputs, lost: Sequence[str]
 ) -> Replacement | None:
-    """Return the reason to replace beyond ``init_only`` changes, or None; ``lost``: attributes of lost sources."""
+    """Return the reason for a replacement by the first rule that applies, for messages; None for ``init_only`` changes.
+
+    ``lost``: the attributes whose values come from resources that are deleted first. Their reason comes first, because
+    the resource has to be replaced with its source whatever its own values are.
+    """
     if lost:
         return Replacement(ReplacementReason.SOURCE_REPLACED, (lost[0], inputs.lost_sources[lost[0]]))
     if replacing.provided:
@@ -332,10 +340,11 @@ def has_transient_reason(step: Step) -> bool:
 
 
 def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
-    """Return entry's index → the recorded entries that its change replaces.
+    """Return entry's index → the recorded entries that are replaced because that entry changes.
 
-    They are recorded as tainted together with that change: if the run is interrupted before it replaces them, the next
-    run does.
+    They follow it by ``replace_triggered_by`` or ``deleted_with``. They are recorded as tainted together with the
+    change: if the run is interrupted before it replaces them, the next run does. A replacement that fails in the plan
+    is left out: the next run must not make up for it.
     """
     if not prior.records:
         return {}
@@ -368,8 +377,9 @@ def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Colle
     """Return entry → its group of conditional replacements: if one turns out to be forbidden, none is carried out.
 
     A replacement is conditional if its reason is not certain in the plan. Without groups a source could be deleted
-    before it turns out that a resource made from it must stay. A group is entry → its sources, which are removed after
-    it: it was created from their values, or would disappear with them (``deleted_with``) although it must stay.
+    before it turns out that a resource made from its values must stay. A group is member → its sources, which are
+    removed after it: the member was created from their values, or it must not be replaced but would disappear with them
+    (``deleted_with``).
     """
     conditional = {step.entry.index: step for step in steps if step.decision.conditional}
     by_reference = {str(step.reference): index for index, step in conditional.items()}
@@ -393,8 +403,8 @@ def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Colle
 def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterable[int]]) -> Mapping[int, Sequence[int]]:
     """Return entry → the conditional replacements, among ``members``, that it requires, directly or not.
 
-    Where one of them turns out to be forbidden, a resource that requires it could be deleted and not created again: it
-    waits for their decisions. ``after`` is entry → the entries that require it.
+    An entry to be replaced is not deleted before they are decided: if one of them turns out to be forbidden, the entry
+    could not be created again. ``after`` is entry → the entries that require it.
     """
     required: dict[int, list[int]] = {}
     for member in members:
@@ -462,7 +472,10 @@ def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = Tr
 
 
 def replacement_refusal(entry: Entry, record: Record | None, state_options: str) -> str:
-    """Return the error for replacing a protected resource, or "". ``record`` is that of the old one."""
+    """Return the error for replacing a protected resource, or "". ``record`` is that of the old resource.
+
+    A tainted resource is replaced until its taint is removed: the error names the command for that, too.
+    """
     if not entry.is_protected(record):
         return ""
     return f"is protected and would be replaced; {_HINT}{untaint_hint(entry, record, state_options)}"
@@ -477,11 +490,12 @@ def untaint_hint(entry: Entry, record: Record | None, state_options: str) -> str
 def fail_with_lost_providers(
     steps: Sequence[Step], catalog: Catalog, prior: Prior, functions: Callable[[str], ProviderFunctions], *, noop: bool
 ) -> list[Step]:
-    """Fail the replacements of resources that configure a provider, such as its server, if it has made resources there.
+    """Return the steps, where a replacement fails if it would put resources out of the reach of their provider.
 
-    A new configuration would not reach them. Resources ``deleted_with`` the replaced one are gone with it and do not
-    count, unless the provider compares configurations: then it would refuse the new one. ``functions`` returns those of
-    a provider instance.
+    The replaced resource, such as a server, is part of the provider's configuration, and a provider with the new
+    configuration would not find the resources that it created on the old server. Resources ``deleted_with`` the server
+    do not count, unless the provider compares configurations: then it would refuse the new one. ``functions`` returns
+    the functions of a provider instance.
     """
     replaced = {
         step.entry.index: step

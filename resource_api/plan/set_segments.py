@@ -46,8 +46,9 @@ def order_operations(
     late: Mapping[int, int],
     on_failure: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> tuple[list[Operation], Mapping[int, Sequence[int]]]:
-    """Return the operations in order, and for each number those that must have succeeded before it.
+    """Return the operations in the order of execution, and number → the operations that must have succeeded before.
 
+    An operation that waits for a failed one is skipped. The number of an operation is its position in the order.
     ``steps`` are in the order of the catalog, orphans last; all other arguments hold indexes of entries. ``requires``:
     entry → the entries before it. ``late``: orphan → its stage; these orphans come last, stage by stage, except for one
     that another operation has to wait for. ``on_failure``: entry → the entries that it comes after, whether they
@@ -57,7 +58,7 @@ def order_operations(
         return _order_with_removals(steps, requires, orphans, late, on_failure)
     # Without a removal the steps are in order already: the catalog has ordered them, also by ``on_failure``.
     if not steps or steps[-1].entry.index < len(steps):
-        # No entry is left out before the last step: operations have the indexes of their entries, as the same objects.
+        # No entry is left out before the last step: number = index, so that ``requires`` itself is the waits.
         if max(requires, default=0) >= len(steps):
             requires = {index: before for index, before in requires.items() if index < len(steps)}
         return [Operation(step.entry.index, step) for step in steps], requires
@@ -103,7 +104,10 @@ def _order_with_removals(
 
 
 def _after_failures(nodes: Sequence[_Node], on_failure: Mapping[int, Collection[int]]) -> Iterator[Edge]:
-    """Yield the edges that put a resource with ``on_failure`` after all operations of the resources that it names."""
+    """Yield the edges that put a resource with ``on_failure`` after all operations of the resources that it names.
+
+    It is carried out only if one of them has failed, so all of them must have ended before.
+    """
     if not on_failure:
         return
     numbers: dict[int, list[int]] = {}
@@ -132,10 +136,11 @@ def handled_operations(
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
-    """Yield the nodes in their order in the absence of edges.
+    """Yield the nodes, one for each operation, in the order of execution that holds where no edge demands another.
 
-    It is the catalog's order. A replacement removes the old resource first, or with create_first after all puts, in
-    reverse order, so that dependents go first; orphans come last.
+    It is the catalog's order. A replacement removes the old resource before it creates the new one. With create_first
+    the old resources are removed after all creations, in reverse order, because dependents have to be removed before
+    the resources that they need. Orphans come last.
     """
     last = []
     for step in steps:
@@ -158,8 +163,8 @@ def _removed_last(step: Step) -> bool:
 def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     """Return the edges, changed so that a removal comes after that of its host (``deleted_with``).
 
-    The resource disappears with its host, so that it needs no call of its own. Operations that were to wait for this
-    removal wait for those before it instead: otherwise the host's own removal would wait in a circle.
+    The resource disappears with its host, so that it needs no call of its own. The host's removal would usually wait
+    for this removal, which is a circle: removals that were to wait for this one wait for its own requirements instead.
     """
     hosts = _removals_of_own_host(nodes)
     if not hosts:
@@ -185,12 +190,15 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
 
 
 def _removals_of_own_host(nodes: Sequence[_Node]) -> dict[int, set[int]]:
-    """Return each node whose resource may disappear with its host (``deleted_with``) → the nodes that remove that."""
+    """Return the nodes whose resources may disappear with their hosts (``deleted_with``) → the removals of the host.
+
+    Such a node comes after these removals, because its resource needs no call of its own then.
+    """
     removals = _removals_by_reference(nodes)
     hosts = {}
     for number, (step, removal) in enumerate(nodes):
         removers = removals.get(step.entry.meta.lifecycle.deleted_with or "", set()) - {number}
-        # It is forgotten, or found missing when replaced.
+        # An orphan is forgotten; a resource to be replaced no longer exists after the host, and is only created.
         fails = step.decision.error or step.decision.forbidden
         replaced = removal and step.action is Action.REPLACE and not fails
         if removers and (replaced or step.action is Action.FORGET):
@@ -199,10 +207,10 @@ def _removals_of_own_host(nodes: Sequence[_Node]) -> dict[int, set[int]]:
 
 
 def _removals_by_reference(nodes: Sequence[_Node]) -> dict[str, set[int]]:
-    """Return reference → the nodes that remove its resource, by which ``deleted_with`` finds the removals of a host.
+    """Return reference → the nodes that remove its resource, to look up the removals of a host by ``deleted_with``.
 
-    Also those that remove an old resource which it may have replaced in an earlier run. A record does not name the
-    successor of such an old resource: it may be any of its type with create_first.
+    The removal of an old resource that an earlier run replaced is under the reference of its successor. Its record does
+    not name the successor, so the removal is under every resource of the type that is replaced with create_first.
     """
     removals: dict[str, set[int]] = {}
     replaced: dict[str, set[int]] = {}
@@ -258,10 +266,10 @@ class _Edges:
         return requirements(index, self._requires, self._present)
 
     def _before_removals(self) -> Iterator[Edge]:
-        """Yield the edges that delay the removal of a replaced resource until its new one can be created.
+        """Yield the edges that delay the removal of a replaced resource until the new one can be created.
 
-        It is then missing for a short time only, and stays if a requirement of the new one fails. A requirement that
-        itself comes after a removal is left out: that would be a circle.
+        The resource is then missing for a short time only, and is not removed if a requirement of the new one fails. A
+        requirement that itself comes after such a removal is left out, because its edge would make a circle.
         """
         puts, removals = self._puts, self._removals
         replaced = {
@@ -285,8 +293,8 @@ class _Edges:
     def _before_decision(self, member: int, index: int) -> Iterator[Edge]:
         """Yield the edges that remove resource ``index`` only when the group of replacement ``member`` can be decided.
 
-        Their reasons are not certain in the plan: they can be decided when everything that the group requires has been
-        applied. ``index`` is a resource of the group, or one that requires it.
+        The replacements of a group have reasons that are not certain in the plan: they can be decided when all
+        requirements of the group have been applied. ``index`` is a resource of the group, or one that requires it.
         """
         group = self._groups[member]
         later = graph.descendants(group, self._after)
@@ -297,8 +305,9 @@ class _Edges:
     def _by_dependents(self) -> Iterator[Edge]:
         """Yield the edges that remove a resource after its dependents are removed, or no longer use it.
 
-        Dependents are those in the catalog and in the records. A dependent that stays is changed before the removal.
-        Only where the resource is replaced by deleting it first, the dependent's change follows the new resource.
+        Dependents are taken from the catalog and from the records. A dependent that remains is changed before the
+        removal, except if the removed resource is deleted first and then created again: the dependent's change needs
+        the new resource and follows it.
         """
         puts, removals = self._puts, self._removals
         for step, removal in self._nodes:
@@ -375,7 +384,10 @@ def requirements(index: int, requires: Mapping[int, Sequence[int]], present: Col
 
 
 def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
-    """Return entry's index → the numbers of its operations: one, or for a replacement two, removal and creation."""
+    """Return entry's index → the numbers of its operations: one, or for a replacement two, removal and creation.
+
+    Relationships are declared between entries, results belong to operations: this mapping leads from one to the other.
+    """
     numbers: dict[int, list[int]] = {}
     for operation in operations:
         numbers.setdefault(operation.step.entry.index, []).append(operation.number)
@@ -383,9 +395,10 @@ def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
 
 
 def stage_begins(operations: Sequence[Operation], late: Mapping[int, int]) -> Sequence[int]:
-    """Return, for each late stage, the number of its first operation: it waits until all before it have ended.
+    """Return, for each late stage, the number of its first operation.
 
-    ``late``: orphan → its stage. For a stage without operations it is the number at which they would stand.
+    A stage begins when all operations before this number have ended, also in a parallel run. For a stage without
+    operations it is the number that its first operation would have. ``late``: orphan → its stage.
     """
     begins = []
     for stage in sorted(set(late.values())):
@@ -438,9 +451,9 @@ def blocked(
 
 
 def _spread(causes: dict[int, str], waiting: list[int], prevented: Callable[[int], Iterable[int]]) -> None:
-    """Add to ``causes`` all operations that those in ``waiting`` prevent, directly or not, with the same cause.
+    """Add to ``causes`` (operation → the failed step that blocks it) all operations that those in ``waiting`` prevent.
 
-    The list ``waiting`` is empty afterwards.
+    An operation prevented indirectly gets the cause of the one that prevents it. The list ``waiting`` is consumed.
     """
     while waiting:
         number = waiting.pop()

@@ -94,7 +94,10 @@ def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:
 
 
 def _unmatched_tags(catalog: Catalog, options: Options) -> Iterator[tuple[str, str]]:
-    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and a hint to the nearest tag, for each tag that no resource has."""
+    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and a hint to the nearest tag, for each tag that no resource has.
+
+    Such a tag is probably misspelt: it is a warning, or an error where tags can only be types and titles.
+    """
     existing = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
     for option, selected in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
         for tag in sorted(selected.difference(existing)):
@@ -143,7 +146,8 @@ def matching_indices(
 ) -> set[int]:
     """Return the indices of the ``resources`` that ``patterns`` match; an exact name comes before wildcards.
 
-    Raises ``UsageError`` as ``matching``. ``aliases``: second name → reference. ``left_out``: the resources whose
+    Raises ``UsageError`` for a pattern without a match; its message names the matching ``untouched`` records, which
+    only a run with ``--prune`` concerns. ``aliases``: second name → reference. ``left_out``: the resources whose
     condition (``when``) is false; their names are no error, and select nothing.
     """
     indices: set[int] = set()
@@ -204,7 +208,10 @@ def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None
 
 
 def check_stacks(options: Options, state: StackState) -> None:
-    """Raise ``UsageError`` for a URN of another project or stack in the options that name resources."""
+    """Raise ``UsageError`` for a URN of another project or stack in the options that name resources.
+
+    Only the reference in a URN selects resources, so such a URN would select one of this stack by mistake.
+    """
     for option, patterns in (
         ("--target", options.targets),
         ("--exclude", options.excludes),
@@ -240,10 +247,10 @@ def _with_related(
 
 
 def check_prune(catalog: Catalog, state: StackState, *, project_named: bool) -> None:
-    """Raise ``UsageError`` for pruning a project without a name of its own if its state is another manifest's.
+    """Raise ``UsageError`` if a run would prune resources that another manifest with the same file name has recorded.
 
-    It is named after its file: two files of the same name would delete each other's resources. ``project_named``: the
-    user named the project.
+    A manifest without ``project:`` has a project named after its file: two files of the same name share one state, and
+    each would delete the resources of the other. ``project_named``: the user named the project by an option.
     """
     manifest = catalog.manifest
     if not (manifest.has_project or project_named or state.manifest in {"", manifest.recorded_as}):
@@ -276,9 +283,10 @@ class IncompleteRun(NamedTuple):
 
 
 def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int]) -> set[int]:
-    """Return the ``excluded`` entries that a ``selected`` one needs and that should exist.
+    """Return the ``excluded`` entries that a ``selected`` entry requires and that are declared present.
 
-    The run reads them, without changing them, to leave out the selected resources that could not be applied.
+    The run does not change them, but reads whether they exist: without them the selected entry could not be applied,
+    and ``leave_out`` removes it from the selection.
     """
     # The effect of an imperative resource cannot be read back.
     readable = [index for index in excluded if "imperative" not in catalog.entries[index].definition.features]
@@ -289,9 +297,10 @@ def needed(catalog: Catalog, excluded: Collection[int], selected: Collection[int
 def leave_out(
     catalog: Catalog, prior: Prior, needed: Collection[int], selected: Collection[int], queries: PlannerQueries
 ) -> IncompleteRun | None:
-    """Return the ``selected`` entries to leave out because an excluded entry that they need does not exist; or None.
+    """Return the ``selected`` entries that cannot be applied because an excluded entry they require does not exist.
 
-    ``needed``: the result of the function ``needed``. Without the missing resource they could not be applied.
+    The run leaves them out with a warning. None if there is no such entry. ``needed``: the excluded entries that
+    selected ones require, as the function ``needed`` returns them.
     """
     missing = [index for index in sorted(needed) if not _is_there(catalog, prior, catalog.entries[index], queries)]
     if not missing:
@@ -303,7 +312,10 @@ def leave_out(
 
 
 def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQueries) -> bool:
-    """Return whether an excluded resource exists, or is recorded as existing if it cannot be read now."""
+    """Return whether an excluded resource exists; if its provider cannot be called now, whether its record says so.
+
+    Without the record, all resources that require it would be left out before the provider is installed or configured.
+    """
     row, failure = queries.observation(entry)
     instance = catalog.instances.get(entry.instance)
     unread = entry.instance in catalog.missing or (instance is not None and instance.pending)
@@ -314,9 +326,10 @@ def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQuer
 def check_untargeted_dependents(
     catalog: Catalog, prior: Prior, steps: Mapping[int, Step], selected: Collection[int]
 ) -> None:
-    """Raise ``UsageError`` if an undeclared resource would be deleted that others, not ``selected``, still need.
+    """Raise ``UsageError`` if a run would delete an undeclared resource that resources outside of ``selected`` need.
 
-    ``steps`` are by the index of their entry. The error names all dependents, direct or not.
+    A partial run does not change these dependents, and would leave them without a requirement. The error names all of
+    them, direct or not. ``steps`` are by the index of their entry.
     """
     deleted = [
         index

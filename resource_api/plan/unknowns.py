@@ -105,7 +105,10 @@ def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple
 
 
 def complete_should(entry: Entry, values: Resource, functions: ProviderFunctions) -> tuple[Resource, str]:
-    """Return ``should`` completed by the ``values`` of its references, checked and canonical, and an error or ""."""
+    """Return ``should`` completed by the ``values`` of its references, checked and canonical, and an error or "".
+
+    The compiler could not check values that were not known yet: the checks are repeated with those known now.
+    """
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     filled = canonicalize.fill_defaults(entry.definition, should)
     (canonical,), problems = canonicalize.canonicalize(functions, [filled], lambda _index: entry.pending)
@@ -120,9 +123,10 @@ _NONE = object()
 
 
 def output_changes(recorded: Resource, outputs: Resource, salt: bytes) -> Sequence[Difference]:
-    """Return the differences between the ``recorded`` outputs and those that a run would record; None: no value.
+    """Return the differences between the ``recorded`` outputs and those that a run records, for plans and commits.
 
-    In the order of the manifest, removed outputs last. A value that is not known yet counts as a change.
+    An added or removed output has None as the missing value. The order is that of the manifest, with removed outputs
+    last. A value that is not known yet counts as a change.
     """
     changes = []
     for name, value in outputs.items():

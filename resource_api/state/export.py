@@ -57,7 +57,10 @@ def to_document(state: StackState, key: keys.Key | None = None) -> dict[str, obj
 
 
 def record_document(state: StackState, record: Record) -> dict[str, object]:
-    """Return one record as it is in the document, before its encoding: secrets are still ``Sealed``."""
+    """Return one record as in the document, for export and for display; its secrets are still ``Sealed`` objects.
+
+    ``private`` is the data of providers, and is left out where there is none.
+    """
     fields = {("is" if key == "is_" else key): value for key, value in record.to_dict().items()}
     if record.private is None:
         del fields["private"]
@@ -107,8 +110,9 @@ def _raise_problems(file: str, messages: Iterable[str]) -> None:
 def check_replacement(recorded: StackState, new: StackState, file: str, *, force: bool) -> StackState:
     """Return the state that may replace the ``recorded`` one; its serial is never lower.
 
-    Unless ``force``, raises ``ManifestError`` for another lineage, a lower serial, other content under the same serial,
-    and for a document without encryption where the stack is encrypted. An empty stack accepts everything else.
+    Unless ``force``, raises ``ManifestError`` for another lineage, a lower serial, or other content under the same
+    serial: the document may be an outdated copy or belong to another stack. A document without encryption must not
+    replace an encrypted stack; an empty stack accepts every other one.
     """
     reason = replacement_problem(recorded, new)
     if not reason:
@@ -136,7 +140,10 @@ def replacement_problem(recorded: StackState, new: StackState) -> str:
 
 
 def _contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the contradictions in an exported resource, as after an edit: in its reference, URN and references."""
+    """Yield the contradictions in an exported resource, which an edit of the document may have caused.
+
+    The reference and the URN must be those of its parent, type and title, and its references to others well-formed.
+    """
     try:
         stated = reference.parse(resource["reference"])
     except ValueError as error:
@@ -163,7 +170,7 @@ def _contradictions(resource: Mapping[str, Any], document: Mapping[str, Any]) ->
 def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield (field, reference) for each reference to another resource, to check its form: an edit may have broken it.
 
-    That resource need not be recorded.
+    The form alone is checked: the other resource need not be recorded.
     """
     for text in resource["requires"]:
         yield "requires", text

@@ -87,7 +87,11 @@ class Lock:
             self._release()
 
     def write_holder(self, command: str) -> None:
-        """Note this process and its ``command``, for the message of a process that waits; a failure is ignored."""
+        """Write a note of this process and its ``command``, for the message of a process that has to wait.
+
+        The boot and the start time in it distinguish this process from a later one with the same number. A failure is
+        ignored, because the note is not the lock.
+        """
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
         holder = Holder(
             os.getpid(), user_name(os.getuid()), command, since=since, boot=boot_id(), started=start_time(os.getpid())
@@ -104,7 +108,7 @@ class Lock:
         return str(holder) if holder and holder.pid != os.getpid() and holder.alive else ""
 
     def holder(self) -> Holder | None:
-        """Return the last noted holder, or None; for messages only."""
+        """Return the holder in the last note, or None; for messages only: the note may be older than the lock."""
         try:
             with os.fdopen(os.open(self._note, os.O_RDONLY | _FLAGS), "rb") as file:
                 return Holder(**json.loads(file.read(4096)))
@@ -155,7 +159,10 @@ class Lock:
         return (locked.st_dev, locked.st_ino) == (current.st_dev, current.st_ino)
 
     def _release(self) -> None:
-        """Unlock, remove the note and close the file; nothing if a forked child calls it."""
+        """Remove the note, unlock the file and close it; nothing in a forked child: the lock belongs to its parent.
+
+        The note is removed before the lock, because afterwards it could be that of the next holder.
+        """
         fd, self._fd = self._fd, -1
         if fd in _held:
             _held.discard(fd)

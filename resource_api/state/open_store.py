@@ -98,7 +98,8 @@ def _check_postgresql_url(url: str) -> None:
         )
         raise UsageError(msg)
     ports = (_PORT.fullmatch(host) for host in hosts.split(","))
-    if parts.fragment or "@" in parts.path + parts.query or not all(ports):  # parts of a password that is not quoted
+    # Of ``postgresql://me:a/b@host`` with a password ``a/b``, the part ``/b@host`` is read as a path.
+    if parts.fragment or "@" in parts.path + parts.query or not all(ports):
         raise _invalid_postgresql_url()
 
 

@@ -76,7 +76,10 @@ class RowStore(ABC, Generic[S]):
                 session.change(name, stack, lambda tables: stack.record_intents(tables, intents))
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write a commit, unless it neither changes the state nor resolves an open intent; return the state."""
+        """Write a commit and return the state afterwards; a commit without any effect is not written.
+
+        It has none if it changes nothing in the state and resolves no open intent.
+        """
         if not commit.changes_state:
             state = self.load(name)
             if not any(key in state.intents for key in commit.resolved):
@@ -86,7 +89,7 @@ class RowStore(ABC, Generic[S]):
             return session.change(name, stack, lambda tables: stack.commit(tables, commit, lineage))
 
     def overwrite(self, name: StackName, state: StackState) -> None:
-        """Replace the whole state of a stack."""
+        """Replace the whole state of a stack, as for an import; its project and stack become those of ``name``."""
         state = state._replace(project=name.project, stack=name.stack)
         with self._writing() as session:
             stack = self._stack(session, name)
@@ -119,7 +122,10 @@ class RowStore(ABC, Generic[S]):
             session.remove(name)
 
     def _stack(self, session: S, name: StackName) -> StackRows:
-        """Return a stack of the session: as it was used last, or else opened."""
+        """Return a stack of the session, opened with its first use.
+
+        Later uses get the same object: only this run writes the stack, so that it need not be read again.
+        """
         if (stack := session.stacks.get(name)) is None:
             stack = session.stacks[name] = self._open_stack(session, name)
         return stack

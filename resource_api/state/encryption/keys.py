@@ -121,7 +121,10 @@ class PassphraseKey:
         return self._derive(bytes.fromhex(wrapped["salt"]), cost).decrypt(text, _PURPOSE)
 
     def _derive(self, salt: bytes, cost: Mapping[str, Any]) -> Cipher:
-        """Return the cipher of the key that scrypt derives from the passphrase, once for each salt and cost."""
+        """Return the cipher of the key that scrypt derives from the passphrase.
+
+        The result is stored by salt and cost, because each derivation takes long on purpose.
+        """
         parameters = (salt, *cost.values())
         if parameters not in self._ciphers:
             # By default OpenSSL refuses the memory that this cost needs.
@@ -144,7 +147,10 @@ class AgeKey:
     """An age identity (https://age-encryption.org/v1); every recipient can open a data key wrapped by it."""
 
     def __init__(self, url: str, path: str, recipients: str) -> None:
-        """Take the paths of identities and of further recipients; nothing is read yet."""
+        """Take the path of the user's identities and that of further recipients, such as the keys of a team, or "".
+
+        Nothing is read yet.
+        """
         self.url = url
         self._identities = age.Identities(path)
         self._recipients = recipients
@@ -204,9 +210,10 @@ class Cipher:
         return b64encode(nonce + self._cipher.encrypt(nonce, clear, bound)).decode("ascii")
 
     def decrypt(self, text: str, bound: bytes) -> bytes:
-        """Return the clear bytes of a ``text`` by ``encrypt``.
+        """Return the clear bytes of a ``text`` that ``encrypt`` returned.
 
-        Raises ``ValueError`` if it was encrypted with another key, or with other ``bound`` data, such as its place.
+        Raises ``ValueError`` if it was encrypted with another key, or with other ``bound`` data: this is for example
+        the place of a secret, so that a ciphertext copied to another place cannot be decrypted there.
         """
         data = b64decode(text, validate=True)
         try:

@@ -39,9 +39,9 @@ class DataKey:
     """The random key that encrypts one stack, document or plan; ``wrapped``: its form encrypted by the user's key."""
 
     def __init__(self, data_key: bytes, wrapped: Mapping[str, object], subject: str) -> None:
-        """Derive a key for values and one for rows; ``wrapped``: the data key as stored, encrypted by the user's key.
+        """Derive two keys from the data key: one encrypts values, the other authenticates rows.
 
-        ``subject`` begins error messages.
+        ``wrapped``: the data key as stored, encrypted by the user's key. ``subject`` begins error messages.
         """
         self.wrapped = wrapped
         self._subject = subject
@@ -74,7 +74,11 @@ class DataKey:
         return self._cipher.encrypt(codec.to_bytes(clear), codec.to_bytes(bound))
 
     def decrypt(self, text: Any, bound: object) -> Any:
-        """Return the JSON data given to ``encrypt``. Raises ``StateError`` when text or ``bound`` was altered."""
+        """Return the JSON data that ``encrypt`` turned into ``text``.
+
+        Raises ``StateError`` if the text was altered, or if ``bound``, such as the place of the text, is not the one
+        given to ``encrypt``.
+        """
         try:
             return codec.decode(self._cipher.decrypt(text, codec.to_bytes(bound)).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, AttributeError) as error:
@@ -107,7 +111,10 @@ class DataKey:
         return Sealed(sealed.digest, EncryptedSecret(self.encrypt(reveal(secret.reveal()), path), path, self.decrypt))
 
     def _bind_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
-        """Return an encrypted secret that was read with the way to decrypt it: this data key and its place."""
+        """Return an encrypted secret, read from a store, together with this data key and its place.
+
+        Both are needed to decrypt it when it is used, which most secrets never are.
+        """
         if not isinstance(sealed.secret, EncryptedSecret):
             return sealed
         return Sealed(sealed.digest, EncryptedSecret(sealed.secret.text, path, self.decrypt))
@@ -119,9 +126,10 @@ def remove_secrets(state: StackState) -> StackState:
 
 
 def _change_state(state: StackState, change: _Change) -> StackState:
-    """Return a state with each sealed secret of its records and outputs replaced by ``change``.
+    """Return a state in which ``change`` has replaced each sealed secret: to encrypt, to bind or to remove them all.
 
-    ``change`` gets the secret and its place, which is unique among all stacks: an output's has the stack's name.
+    ``change`` gets the secret and its place, which is unique among all stacks: the place of an output begins with the
+    stack's name, the place in a record with the record's URN.
     """
     name = StackName.of(state)
     records = {key: _change_record(name, record, change) for key, record in state.records.items()}
@@ -130,7 +138,10 @@ def _change_state(state: StackState, change: _Change) -> StackState:
 
 
 def _change_record(name: StackName, record: Record, change: _Change) -> Record:
-    """Return a record with each sealed secret replaced by ``change``; a place begins with the record's URN and key."""
+    """Return a record with each sealed secret replaced by ``change``, which gets the secret and its place.
+
+    The place begins with the record's URN and key, so that it is unique among all stacks.
+    """
     prefix = (str(make_urn(name.stack, name.project, record.parent, Reference(record.type, record.title))), *record.key)
     values = {field: value for field in _VALUES if (value := getattr(record, field)) and not _is_plain(value)}
     return record._replace(**map_sealed(values, lambda sealed, path: change(sealed, (*prefix, *path))))
@@ -142,7 +153,10 @@ def _is_plain(value: object) -> bool:
 
 
 def _unwrap(key: Key, wrapped: Mapping[str, object]) -> bytes:
-    """Return the data key. Raises ``ValueError`` for another format or length: an empty key authenticates anything."""
+    """Return the data key that the user's ``key`` decrypts. Raises ``ValueError`` for another format or length.
+
+    With a shorter key, such as an empty one, anyone could forge the authentication codes of rows.
+    """
     if wrapped["format"] != FORMAT:
         raise ValueError(f"there is no format {wrapped['format']}")
     data_key = key.unwrap(wrapped)

@@ -199,7 +199,8 @@ class ServerConnection:
     def _attempt(self, work: Callable[[Connection], T]) -> T:
         """Return the result of ``work`` on the connection, opened if there is none.
 
-        If ``work`` fails in the middle of a statement, the connection is of no further use and is closed.
+        If ``work`` fails within a statement or a transaction, the connection is closed: the next user of it would get
+        the rest of an old answer, or continue that transaction.
         """
         try:
             with self._errors():
@@ -222,9 +223,10 @@ class ServerConnection:
         return self._connection
 
     def has_tables(self) -> bool:
-        """Return whether the tables exist; once they do, the server is not asked again on this connection.
+        """Return whether the tables exist: without them nothing is recorded, and the first write creates them.
 
-        Raise ``StateError`` for tables of another format.
+        Once they exist, the server is not asked again on this connection. Raise ``StateError`` for tables of another
+        format.
         """
         if not self._has_tables:
             self._has_tables = _tables_exist(self._opened(), self.url)
@@ -233,7 +235,7 @@ class ServerConnection:
     def wait_for(self, channel: str, payload: str, seconds: float) -> None:
         """Wait at most ``seconds`` until ``payload`` is notified on a channel, as when another run releases a lease.
 
-        Behind a pooler, where no notification arrives, it waits the whole time.
+        The caller then tries again. Behind a pooler no notification can be received, and the whole time passes.
         """
 
         def wait(connection: Connection) -> bool:
@@ -291,7 +293,10 @@ class _ConnectionLostError(StateError):
 
 @contextmanager
 def snapshot(connection: Connection) -> Iterator[Connection]:
-    """Show the content of one moment to several statements, in a transaction that cannot write."""
+    """Show the content of one moment to several statements, in a transaction that cannot write.
+
+    Without it, the rows of a stack could come from before and after another run's commit and seem damaged.
+    """
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         yield connection
@@ -314,9 +319,10 @@ def _close(connection: Connection, pid: int) -> None:
 
 
 def _tables_exist(connection: Connection, url: str) -> bool:
-    """Return whether the tables exist, in a format that this version reads; an empty schema has none.
+    """Return whether the tables exist, in a format that this version reads.
 
-    Raise ``StateError`` for a schema of another program, and for another format.
+    An empty schema, which an administrator may have created, counts as one without tables. Raise ``StateError`` for a
+    schema with the tables of another program, and for another format.
     """
     row = connection.execute(
         "SELECT to_regclass(%s) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace(%s))",
@@ -364,7 +370,10 @@ class FetchedRows:
     """Rows that were read by one statement, which shows the content of one moment."""
 
     def __init__(self, rows: Iterable[tuple[str, int, bytes, int]], url: str) -> None:
-        """Sort rows, each after the name of its table, for ``read`` to find a range; ``url`` is for messages."""
+        """Take the rows, each after the name of its table, sorted for ``read``; ``url`` is for messages.
+
+        Reading all tables by one statement needs one round trip to the server.
+        """
         self._url = url
         #: Table → its rows, ordered by id.
         self._rows: dict[str, list[Row]] = {}
@@ -438,7 +447,8 @@ class CollectedRows:
     def statement(self) -> tuple[str, dict[str, object]]:
         """Return the parts of a statement (CTEs) that delete and insert the rows, and their parameters.
 
-        They follow its part ``mine``, which yields no row if the lease of the stack is lost: then they do nothing.
+        The caller puts them after a part ``mine``, which yields the stack's row only while the run holds its lease. The
+        parts here depend on that row, so that a run that has lost the lease writes nothing.
         """
         parts: list[str] = []
         values: dict[str, object] = {}

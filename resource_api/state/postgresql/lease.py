@@ -106,7 +106,8 @@ class LeaseHolder(NamedTuple):
 def _machine() -> str:
     """Return the boot id and the namespace of process ids, in which a holder's process number is valid; or "".
 
-    A container has processes of its own with the same numbers.
+    Only there a run can check whether the holder of a lease still exists: another machine or container has other
+    processes with the same numbers.
     """
     try:
         return f"{boot_id()} {os.readlink('/proc/self/ns/pid')}"
@@ -117,12 +118,13 @@ def _machine() -> str:
 def take(connection: Connection, name: StackName, run: LeaseHolder, seconds: float) -> Lease | StateLocked:
     """Take the lease of a stack for a run; return it, or the error that names its present holder.
 
-    A holder that was killed on this machine counts as gone at once, one on another machine when its lease ends. A run
-    that has taken the lease without knowing it, because its connection was cut, takes it again.
+    A holder that was killed on this machine loses the lease at once, one on another machine when the lease expires. A
+    run whose connection was cut before the answer arrived may hold the lease already, and takes it again.
     """
     values = {**name._asdict(), "seconds": seconds, "holder": json.dumps(run._asdict())}
     ended_fence: int | None = None
-    # An attempt finds no row, which is inserted, or a holder that has ended, whose fence the next attempt names.
+    # An attempt fails without a row, which is then inserted, or because of a holder that has ended. The next attempt
+    # names the fence of that holder: it takes the lease unless another run has taken it since.
     for _ in range(3):
         if (row := connection.execute(_TAKE, {**values, "ended": ended_fence}).fetchone()) is not None:
             return Lease(*row)

@@ -112,7 +112,10 @@ class LeasedSession:
         return self._lease(name).number
 
     def claim(self, name: StackName, timeout: float) -> None:
-        """Take the lease of a stack, waiting up to ``timeout`` seconds. Raise ``StateLocked``, ``StateError``."""
+        """Take the lease of a stack, waiting up to ``timeout`` seconds. Raise ``StateLocked``, ``StateError``.
+
+        The guard is held only during each wait for a notification, so that leases are renewed in between.
+        """
         until = time.monotonic() + timeout
         while (locked := self._try_claim(name)) is not None:
             remaining = until - time.monotonic()
@@ -139,7 +142,10 @@ class LeasedSession:
             return None
 
     def _take(self, connection: Connection, name: StackName) -> Lease | StateLocked:
-        """Take the lease of a stack, for which the tables are created if needed."""
+        """Take the lease of a stack, or return the error that names its holder.
+
+        A lease is a part of the stack's row: before the first one the tables are created.
+        """
         if not self._server.has_tables():
             databases.create_tables(connection, self._server.url)
         return leases.take(connection, name, self._holder, self._seconds)
@@ -190,9 +196,10 @@ class LeasedSession:
     def _write_rows(
         self, name: StackName, state: StackState, rows: CollectedRows, moves: Sequence[_Statement] = ()
     ) -> None:
-        """Write the changed rows of a stack in one statement.
+        """Write the changed rows and the header of a stack in one statement, which takes one round trip to the server.
 
-        Before it, in the same transaction, the deleted ranges of rows and the ``moves`` of a renaming are executed.
+        The deleted ranges of rows and the ``moves`` of a renaming are separate statements before it, in the same
+        transaction.
         """
         _, body, checksum = rows.header
         parts, values = rows.statement()
@@ -234,9 +241,10 @@ class LeasedSession:
         statement: tuple[str, Mapping[str, object]],
         preceding: Sequence[_Statement],
     ) -> bool:
-        """Execute the statements and return True, or return False without an effect.
+        """Execute the statements in one transaction; return whether they had an effect.
 
-        There is none if the lease is lost, or if an earlier attempt succeeded of which only the answer was lost.
+        They have none if the lease is lost. An attempt is repeated after a lost connection, and has no effect if the
+        former one succeeded and only its answer was lost. Without ``preceding`` statements ``statement`` checks both.
         """
         if not preceding:
             return connection.execute(*statement).fetchone() == (1,)
@@ -300,7 +308,10 @@ class PostgresqlStore(RowStore[LeasedSession]):
         self._seconds = leases.SECONDS if lease_seconds is None else lease_seconds
 
     def load(self, name: StackName) -> StackState:
-        """Return the state of a stack: the session's one while its lease is held, otherwise as it is read now."""
+        """Return the state of a stack: from memory while the run holds its lease, otherwise as it is read now.
+
+        Only the holder of the lease writes the stack, so that its state in memory is the present one.
+        """
         with self._guard:
             if self._session is not None and self._session.holds(name):
                 return self._stack(self._session, name).state
@@ -358,7 +369,11 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
-        """Turn damage of rows into this store's error: 'state recover', its usual advice, needs generations."""
+        """Turn damage of rows into this store's error, with other advice.
+
+        The usual advice is ``state recover``, which needs generations (copies of older states): a database on a server
+        has none.
+        """
         try:
             yield
         except StateDamaged as error:
@@ -401,7 +416,10 @@ class PostgresqlStore(RowStore[LeasedSession]):
         acquire(name, timeout)  # without the guard: leases are renewed during a wait
 
     def finish_run(self, name: StackName, run: Mapping[str, object]) -> None:
-        """Record a finished run; its document can be saved beside it then by ``save_run``."""
+        """Record a finished run in the history of its stack.
+
+        The session remembers the stack, under whose lease ``save_run`` can then save the run's document.
+        """
         codec.check_encodable(run)
         with self._writing() as session:
             session.write(name, databases.ADD_RUN, {"run": run.get("run"), "entry": databases.to_json(run)})

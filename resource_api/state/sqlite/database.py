@@ -137,7 +137,10 @@ class Database:
             raise damage(self.path, str(result).splitlines()[-1])
 
     def copy(self, target: str) -> None:
-        """Copy the committed content durably to a new private file at ``target``, for a generation or from one."""
+        """Copy the committed content durably to a new private file at ``target``.
+
+        A generation is such a copy of the database, and a recovery copies a generation back.
+        """
         remove(target)
         with state_errors(target):
             os.close(private_files.create(target))
@@ -232,7 +235,11 @@ def prepare_directory(path: str) -> None:
 
 
 def check_permissions(path: str) -> None:
-    """Raise ``StateError`` for a directory or file that another user owns or can write to; a missing one passes."""
+    """Raise ``StateError`` for a directory or file that another user owns or can write to; a missing one passes.
+
+    Another user could change the state there, and by it what a run as root deletes. The database itself must not be a
+    symbolic link.
+    """
     for location in (os.path.dirname(path), path):
         try:
             status = os.stat(location, follow_symlinks=location != path)
@@ -263,9 +270,10 @@ def _permission_problem(location: str, path: str, status: os.stat_result) -> str
 
 
 def damage(path: str, message: str, without_generations: str = NONE_LEFT) -> StateDamaged:
-    """Return the error for damage, which names the command that repairs it.
+    """Return the error for damage, with the effect that ``state recover`` would have.
 
-    ``without_generations`` is the effect of that command where there are no generations.
+    With a generation (a copy of an older state) it restores the newest one that is intact; ``without_generations`` is
+    the text for its effect without any.
     """
     effect = StateDamaged.RESTORES if any(map(os.path.lexists, generations_of(path))) else without_generations
     return StateDamaged(f"{path}: state is damaged: {message}", effect)
@@ -273,7 +281,10 @@ def damage(path: str, message: str, without_generations: str = NONE_LEFT) -> Sta
 
 @contextmanager
 def state_errors(path: str) -> Iterator[None]:
-    """Turn errors of SQLite and the system into ``StateError``; damage differs from a full or read-only disk."""
+    """Turn errors of SQLite and the system into ``StateError``, with different advice for damage and for other errors.
+
+    Damage needs a recovery; a full or read-only disk, or a lack of memory, does not.
+    """
     library = _library()
     try:
         yield

@@ -60,7 +60,11 @@ class Marker(NamedTuple):
 
 
 def read_marker(path: str) -> Marker | None:
-    """Return the marker of the database at ``path``, None when there is none. Raises ``StateError``."""
+    """Return the marker of the database at ``path``, None if there is none. Raises ``StateError``.
+
+    The marker is a file beside the database: it has the last known version of each stack, by which a database that was
+    lost or replaced by an older copy is noticed.
+    """
     try:
         with os.fdopen(os.open(f"{path}.marker", _FLAGS), "rb") as file:
             data = file.read()
@@ -107,7 +111,10 @@ class _Intact(NamedTuple):
 
 
 def create_generation(database: Database) -> None:
-    """Replace the oldest generation by a copy of the committed content. Raises ``StateError`` if it is not intact."""
+    """Make a copy of the committed content the newest generation, and drop the oldest one; a recovery needs them.
+
+    The copy is verified first: a damaged one must not replace an intact generation. Raises ``StateError`` then.
+    """
     path = database.path
     new = f"{path}.0"
     database.copy(new)
@@ -137,10 +144,11 @@ def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]
 
 
 def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]:
-    """Replace the database by the newest intact generation, unless it is intact itself and newer.
+    """Replace the database by the newest intact generation, unless the database is intact itself and newer.
 
-    ``find_data_key``: for the verification of encrypted stacks. Returns lines about the ``damage``, each action and
-    each loss. Raises ``StateError`` when nothing is intact; nothing was changed then.
+    In both cases the marker gets the versions of the result, so that later runs accept it. Return lines about the
+    ``damage``, each action and each loss. Raises ``StateError`` if nothing is intact; then nothing is changed.
+    ``find_data_key``: for the verification of encrypted stacks.
     """
     candidates = list(_intact(path, find_data_key))
     if not candidates:
@@ -217,7 +225,10 @@ def _losses(before: Marker | None, best: _Intact) -> Iterator[str]:
 
 
 def _verify(path: str, find_data_key: FindDataKey, *, immutable: bool) -> _Intact | None:
-    """Return the states in a database if every row is intact, or None; ``immutable``: no process writes to it."""
+    """Return the states in a database if every row is intact; None if not, and without the key of an encrypted stack.
+
+    ``immutable``: no process writes to the file, as to a generation.
+    """
     try:
         with closing(Database(path, immutable=True) if immutable else databases.open_for_reading(path)) as database:
             return _Intact(path, stack_rows.verify(database, find_data_key))

@@ -34,7 +34,10 @@ _NAME: Final = regex(r"(\d{8}T\d{6}\.\d{6}Z)-([0-9a-z]+)\.json")
 
 
 def add_finished(database: Database, name: StackName, run: Mapping[str, object]) -> None:
-    """Write a finished run and delete the oldest one beyond ``HISTORY``. Call it within a transaction."""
+    """Write a finished run into the history, and delete the oldest beyond the last ``HISTORY`` runs.
+
+    Call it within a transaction.
+    """
     number = max(database.ids("run"), default=0) + 1
     database.delete_range("run", 0, number - HISTORY + 1)
     database.write("run", [make_row(number, codec.to_bytes({**run, "project": name.project, "stack": name.stack}))])
@@ -76,7 +79,10 @@ def remove_unreadable(database: Database) -> int:
 
 
 def _is_readable(database: Database, row_id: int) -> bool:
-    """Return whether a finished run can be shown: its row is undamaged, and of the present form."""
+    """Return whether a finished run can be shown: its row is undamaged, and of the present form.
+
+    A recovery removes a run that cannot: it would end every listing of the history.
+    """
     try:
         return all(run["project"] and run["stack"] for run in decode_rows(database.read("run", row_id, row_id + 1)))
     except (StateDamaged, ValueError, TypeError, LookupError):
@@ -115,7 +121,10 @@ def saved_runs(path: str) -> list[str]:
 
 
 def _file_names(directory: str) -> Sequence[str]:
-    """Return the names of the files of runs, the oldest first; none in a directory that other users can write to."""
+    """Return the names of the files of runs, the oldest first; none in a directory that other users can write to.
+
+    Another user could have put forged reports there.
+    """
     with suppress(FileNotFoundError):
         if private_files.is_private_directory(directory):
             return private_files.oldest_first(filter(_NAME.fullmatch, os.listdir(directory)))

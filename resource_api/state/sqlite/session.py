@@ -44,9 +44,10 @@ _ACCEPTED: Final = "takes it as it is, because no newer copy of it is left"
 
 
 def open_state(path: str, *, write: bool = False) -> OpenState | None:
-    """Open the database at ``path``; return None if nothing was recorded yet: no database, no marker, no copy.
+    """Open the database at ``path`` and compare it with its marker; return None if nothing was recorded yet.
 
-    Raises ``StateError`` for damage, such as a database that its marker expects and that is missing.
+    That is so if there is no database, no copy and no marker, or a marker of a run that was killed while it created
+    the first database. Any other missing or outdated database was lost. Raises ``StateError`` for that and for damage.
     """
     databases.check_permissions(path)
     marker = read_marker(path)
@@ -107,7 +108,10 @@ class WriteSession:
         self._changed = False
 
     def open_for_writing(self) -> OpenState:
-        """Return the database. Create it if there is none, or else verify its structure before the first write."""
+        """Return the database. Create it if there is none, or else verify its structure before the first write.
+
+        A marker with ``creating`` comes before the new database: after a kill in between nothing counts as lost.
+        """
         if self.opened is None:
             self._marker = Marker({}, creating=True)
             write_marker(self.path, self._marker)
@@ -132,7 +136,8 @@ class WriteSession:
     def change(self, name: StackName, stack: StackRows, change: Callable[[Database], object]) -> StackState:
         """Apply ``change`` to ``stack`` in one transaction; return its state afterwards.
 
-        A new lineage is written to the marker at once, a new serial at the end of the run.
+        A new stack is written to the marker at once, so that its loss is noticed. New serials are written at the end of
+        the run only: a marker with an older serial accepts a newer one.
         """
         self.open_for_writing()
         serial = stack.state.serial
@@ -170,10 +175,10 @@ class WriteSession:
             raise
 
     def stop_expecting(self, name: StackName, *, unless_lineage: str = "") -> None:
-        """Remove a stack from the marker before its rows are deleted or replaced.
+        """Remove a stack from the marker before its rows are deleted, or replaced by those of another lineage.
 
-        After a kill in between, a marker that still has it would make it look lost. A stack that keeps its lineage,
-        ``unless_lineage``, stays in the marker.
+        If the run is killed after the deletion, a marker that still has the stack would report its loss. With
+        ``unless_lineage``, the lineage of the new rows, the stack stays in the marker if it already has that lineage.
         """
         # A stack that is not in the marker counts as one that stays.
         former, _ = self._versions.get(name, (unless_lineage, 0))
@@ -215,7 +220,10 @@ class WriteSession:
         return self.failure is None
 
     def _forget(self, name: StackName) -> None:
-        """Forget a stack's object, which may differ from the database; it is read again before its next use."""
+        """Forget the object of a stack, which may differ from the database after a failed write, or was removed.
+
+        The headers are read again now, the rows before the next use of the stack.
+        """
         self.stacks.pop(name, None)
         if self.opened is not None and not self.failure:
             self.opened = self.opened.refreshed()
