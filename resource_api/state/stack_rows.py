@@ -127,7 +127,8 @@ class Header(NamedTuple):
     def salt(self, data_key: DataKey | None) -> bytes:
         """Return the salt of the digests of secrets; empty if it is encrypted and there is no ``data_key``.
 
-        The encrypted salt is bound to the rest of the header. Raise ``StateDamaged`` if that was altered.
+        The encrypted salt is bound to the rest of the header: decrypting it also verifies that the header was not
+        altered. Raise ``StateDamaged`` if it was.
         """
         if data_key is not None:
             rest = {key: value for key, value in self.content.items() if key != "sealed_salt"}
@@ -152,7 +153,10 @@ class RowIndex:
     """The row ids of one stack in one table, by key, and the tally by which a lost row is noticed."""
 
     def __init__(self, table: str, number: int, data_key: DataKey | None, next_position: int = 0) -> None:
-        """Start without rows; ``number`` is the stack's. With a ``data_key`` each row is authenticated."""
+        """Start without rows; ``number`` is the stack's, from which the range of its row ids follows.
+
+        With a ``data_key`` each row is authenticated: a change by anyone without the key is noticed, too.
+        """
         #: The position of the next new row; a deleted row's is not used again.
         self.next_position = next_position
         self._table = table
@@ -184,7 +188,7 @@ class RowIndex:
     def ids(self, keys: Sequence[Hashable]) -> list[int] | None:
         """Return the row ids of ``keys`` in their order, or None if these are not exactly the keys of all rows.
 
-        A cache stores them, to read single rows later.
+        The cache of conclusions stores the ids, so that a later run reads the rows of a few records alone.
         """
         if len(keys) != len(self._ids) or not self._ids.keys() >= set(keys):
             return None
@@ -236,9 +240,10 @@ class StackRows:
         self._reset(data_key)
 
     def _reset(self, data_key: DataKey | None, positions: Mapping[str, int] | None = None) -> None:
-        """Forget all rows and intents, before others are read or written; new rows get ``positions``, or begin at 0.
+        """Forget all rows and intents, before the rows of a database are read, or a whole state is written.
 
-        ``positions``: table → the position of its next new row.
+        ``positions``: table → the position of its next new row, 0 by default; the position of a deleted row is not used
+        again.
         """
         self.data_key = data_key
         next_positions = {**dict.fromkeys(TABLES, 0), **(positions or {})}
@@ -295,7 +300,10 @@ class StackRows:
         self.state = self.state._replace(records=records, owed=owed, intents=self._intents())
 
     def record_intents(self, database: RowWriter, intents: Sequence[Intent]) -> None:
-        """Write the changes about to be made as one row; they replace former intents for the same resources."""
+        """Write the changes about to be made as one row; they replace former intents for the same resources.
+
+        If the run is killed during these changes, the next one reads from them which resources may have changed.
+        """
         if self._batch_of:
             self._remove_intents(database, [intent.key for intent in intents])
         index = self._indexes["intent"]
@@ -306,7 +314,10 @@ class StackRows:
         self._write_header(database)
 
     def commit(self, database: RowWriter, commit: Commit, lineage: str) -> None:
-        """Write a commit and remove the intents that it resolves; a stack without a lineage gets this ``lineage``."""
+        """Write a commit and remove the intents that it resolves; a stack without a lineage gets this ``lineage``.
+
+        Only the changed rows are written. A commit that only resolves intents leaves the serial as it is.
+        """
         if self.data_key is not None:
             put = {record.key: record for record in commit.put}
             part = self.data_key.encrypt_state(self.state._replace(records=put, outputs=commit.outputs or {}))
@@ -325,7 +336,10 @@ class StackRows:
         self._write_header(database)
 
     def overwrite(self, database: RowWriter, state: StackState, data_key: DataKey | None) -> None:
-        """Replace all rows by ``state``, encrypted with ``data_key``, or with digests instead of secrets."""
+        """Replace all rows by ``state``, as for an import, a new key or another name of the stack.
+
+        Secrets are encrypted with ``data_key``; without one only their digests are written.
+        """
         from resource_api.state.encryption.secret_encryption import remove_secrets
 
         _delete_rows(database, self.number)
@@ -345,7 +359,10 @@ class StackRows:
             self._indexes["resource"].write(database, {record.key: pack(record) for record in batch})
 
     def _write_owed(self, database: RowWriter, keys: set[RecordKey]) -> None:
-        """Write the owed refreshes of ``keys`` as they are in the state, or delete them."""
+        """Write the owed refreshes of ``keys``, those that a commit has changed, as they are in the state now.
+
+        The row of a refresh that is no longer owed is deleted.
+        """
         owed, index = self.state.owed, self._indexes["owed"]
         index.delete(database, [key for key in keys if key not in owed])
         if changed := {key: (*key, owed[key]) for key in owed if key in keys}:
@@ -455,7 +472,10 @@ class DataKeys:
         return self._new.get(name)
 
     def replace(self, name: StackName, key: Key | None) -> DataKey | None:
-        """Use another user's key from now on; return a new data key for a stack, or None without a key."""
+        """Use another user's key from now on; return a new data key for a stack, or None without a key.
+
+        The stack is then written again as a whole, under its new key or its new name.
+        """
         self.key = key
         self._new.pop(name, None)
         return self.for_new_stack(name)
@@ -593,7 +613,11 @@ _DEFAULTS: Final = [value for name, value in reversed(RecordRow._field_defaults.
 
 
 def pack(record: Record) -> list[object]:
-    """Return the row of a record, which is short: ``should`` and ``is_`` as differences, no defaults at the end."""
+    """Return the row of a record in a short form, because a state has thousands of them; ``unpack`` reads it.
+
+    ``should`` is stored as its difference from ``inputs``, ``is_`` as that from ``should``, and values at the end that
+    are defaults are omitted.
+    """
     row = list(
         RecordRow(
             record.type,

@@ -45,7 +45,7 @@ class StackName(NamedTuple):
         return f"project {self.project}, stack {self.stack}"
 
     def checked(self) -> Self:
-        """Return itself. Raises ``UsageError`` for a project or stack that is no valid name."""
+        """Return itself, for a stack that is to be written. Raises ``UsageError`` for an invalid project or stack."""
         for kind, text in zip(self._fields, self, strict=True):
             if not STACK_NAME.match(text):
                 msg = f"'{text}' cannot be the name of a {kind}; use letters, digits, dot, dash and underscore"
@@ -117,7 +117,8 @@ class StateStore(Protocol):
         """Save a conclusion under ``label``, which names the manifest's file and its stack.
 
         ``content``, plain data without secrets, lists the resources that the next run need not plan. ``keys`` are the
-        keys of all records, in any order; ``CachedConclusion.state`` takes positions in them.
+        keys of all records, in any order: the next run names the records to load (``CachedConclusion.state``) by their
+        positions in this order.
         """
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
@@ -328,7 +329,7 @@ class NoStore(MemoryStore):
 def apply_commit(state: StackState, commit: Commit) -> StackState:
     """Return a state with the records, owed refreshes, outputs, manifest and machine of a commit applied.
 
-    All stores use it: the state in memory is that in the database.
+    All stores use this function, so that the same commits lead to the same state in each of them.
     """
     records: dict[RecordKey, Record] = dict(state.records)
     for key in commit.drop:

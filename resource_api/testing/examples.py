@@ -82,7 +82,10 @@ def example_problem(definition: TypeDefinition, examples: Examples) -> str:
 
 
 def _resource_problem(definition: TypeDefinition, fixture: str, resource: object) -> str:
-    """Return the mistake in a resource that the fixture ``fixture`` of the author returns, or ""."""
+    """Return the mistake in the form of a resource that the author's fixture returns, or "".
+
+    ``fixture``: its name, for the message. The laws need a mapping with every namevar that has no default.
+    """
     if not isinstance(resource, Mapping):
         return f"'{fixture}' must be a resource, a mapping of attribute to value, not {type(resource).__name__}"
     for namevar in definition.namevars:
@@ -109,7 +112,7 @@ def similar_resources(definition: TypeDefinition, present: Mapping[str, object],
 def _names(datatype: DataType, name: object, count: int) -> list[object]:
     """Return names that resemble ``name`` and are valid: ``app-2.conf``, ``app2.conf``, ``2app.conf`` for ``app.conf``.
 
-    There are up to ``count`` of each form. Those of a number are the numbers after it.
+    There are up to ``count`` names of each form. A number, such as a port, is followed by the next numbers.
     """
     near: list[object] = []
     if isinstance(name, str):
@@ -150,7 +153,8 @@ def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, obj
 def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[str, object]]) -> Values:
     """Return a hypothesis strategy of valid resources, to find one for which ``canonicalize`` breaks a law.
 
-    They have the namevars and any other attributes, with values of their data types, or are among the ``examples``.
+    It yields the ``examples``, and resources with the namevars and any other attributes, whose values are generated
+    from their data types or taken from the examples.
     """
     attributes = {
         name: _attribute(attribute.datatype, [example[name] for example in examples if example.get(name) is not None])
@@ -164,7 +168,10 @@ def generated_resources(definition: TypeDefinition, examples: Sequence[Mapping[s
 
 
 def _attribute(datatype: DataType, examples: Sequence[object]) -> Values:
-    """Return a strategy of values for one attribute, those of the examples included: few values may match a pattern."""
+    """Return a strategy of values for one attribute: those of the examples, and any that its data type accepts.
+
+    Of a data type with a pattern hardly any other value may be found.
+    """
     accepted = values(datatype).filter(lambda value: reveal(value) is not None and datatype.accepts(value))
     accepted = st.sampled_from(examples) | accepted if examples else accepted
     return accepted.map(datatype.conceal) if datatype.sensitive else accepted
@@ -207,6 +214,7 @@ def _tuples(datatype: DataType) -> Values:
     """Return a strategy of lists for a Tuple, of the allowed lengths; its last data type repeats."""
     parts, size = [values(part) for part in datatype.parts], _size(datatype)
     lengths = st.integers(size["min_size"], size["max_size"])
+    # ``Tuple[Integer, String]`` of length 4: an integer and three strings.
     return lengths.flatmap(lambda n: st.tuples(*[parts[min(i, len(parts) - 1)] for i in range(n)])).map(list)
 
 
@@ -224,7 +232,7 @@ def _hashes(datatype: DataType) -> Values:
 
 
 def _times(datatype: DataType) -> Values:
-    """Return values of a Timespan or a Timestamp, in each form that it accepts."""
+    """Return a strategy of values of a Timespan or a Timestamp, with at least one in each form that it accepts."""
     if datatype.kind == "Timespan":
         return st.integers(0) | st.sampled_from([1.5, "1-02:03:04", "00:01"])
     return st.sampled_from(["2000-02-29", "1999-12-31T23:59:59Z", "2026-01-01 12:00:00.25+01:00"])

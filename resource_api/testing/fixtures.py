@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def rehearse(request: pytest.FixtureRequest) -> Callable[..., Rehearsal]:
-    """Return ``resource_api.testing.rehearse`` for manifests beside the test; pytest shows it after a failure."""
+    """Return ``resource_api.testing.rehearse`` for manifests beside the test.
+
+    If the test fails, the report of pytest includes the verdicts of the rehearsal.
+    """
 
     def result(manifest: str | os.PathLike[str], *arguments: Any, **options: Any) -> Rehearsal:
         verdicts = rehearse_manifest(request.path.parent / manifest, *arguments, **options)

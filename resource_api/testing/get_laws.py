@@ -55,9 +55,12 @@ def foundation(law: Callable[[Any, Harness], None]) -> Callable[[Any, Harness], 
 
 
 def skip_after_failure(tests: type, law: str) -> None:
-    """Skip ``law`` of a class of tests if a law that it relies on has failed before."""
+    """Skip ``law`` of a class of tests if a law that it relies on has failed before: it would only repeat the failure.
+
+    The failed law itself is not skipped when it runs again.
+    """
     failed = _failed.get(tests)
-    if failed not in {None, law}:  # the failed law itself is not skipped
+    if failed not in {None, law}:
         pytest.skip(f"not checked: mend {failed} first, everything else relies on it")
 
 
@@ -117,7 +120,10 @@ class GetLaws(FoundationLaws):
     """Rows are repeatable, as declared, canonical, and complete for the requested names."""
 
     def test_get_is_repeatable(self, harness: Harness) -> None:
-        """``get`` changes nothing and returns the same again, in the same transaction or a new one."""
+        """``get`` changes nothing and returns the same when it is called again in the same transaction.
+
+        Otherwise a plan would change the system, or show changes that the run does not make.
+        """
         harness.require("readable")
         harness.apply(harness.examples.present)
         provider = harness.provider()
@@ -206,7 +212,11 @@ class GetLaws(FoundationLaws):
             raise pytest.fail.Exception(text) from None
 
     def test_what_cannot_be_read_is_not_absent(self, harness: Harness) -> None:
-        """Where ``get`` cannot read, it raises or reports the resource as failed; it never leaves it out."""
+        """Where ``get`` cannot read, it raises or reports the resource as failed; it never leaves the resource out.
+
+        A resource that is left out counts as absent and would be created again. Every access of ``get`` is refused here
+        with an input/output error.
+        """
         harness.require("readable")
         harness.apply(harness.examples.present)
         [name] = harness.names(harness.examples.present)
@@ -299,14 +309,21 @@ def _is_shown(value: object) -> bool:
 
 
 def _canonicalize(harness: Harness, resources: list[Resource]) -> list[Resource]:
-    """Return the canonical forms of resources by one call of the type's ``canonicalize``, which exists."""
+    """Return the canonical forms of resources by one call of the type's ``canonicalize``.
+
+    The caller has skipped types without this method.
+    """
     canonicalize = harness.functions.canonicalize
     assert canonicalize is not None
     return canonicalize(resources)
 
 
 def _canonicalize_or_reject(harness: Harness, resource: Resource) -> Resource:
-    """Return the canonical form of a generated resource, or reject one that is refused with an error for the user."""
+    """Return the canonical form of a generated resource.
+
+    A resource that ``canonicalize`` refuses with an error for the user is no counterexample: hypothesis then generates
+    another one. A programming error, such as a ``KeyError``, passes with the resource as a note.
+    """
     try:
         return _canonicalize(harness, [resource])[0]
     except PROGRAMMING_ERRORS as error:

@@ -196,7 +196,10 @@ class Harness:
 
     @property
     def stages(self) -> list[Resource]:
-        """The example as a test declares it one after another: created, updated and deleted, as far as possible."""
+        """The example in the stages of its life, for laws about all of them: created, updated and deleted.
+
+        A stage without an example, or of a type that cannot delete, is left out.
+        """
         absent = self.absent(self.examples.present) if self.definition.ensurable else None
         stages = (self.examples.present, self.examples.updated, absent)
         return [resource for resource in stages if resource is not None]
@@ -260,7 +263,8 @@ class Harness:
     def settled_listing(self, names: Collection[Name]) -> list[Resource] | None:
         """Wait until ``names`` are among all listed resources; return the rows of all, or None without a listing.
 
-        Services may show changes late: wait up to the ``settle`` seconds of the type.
+        Services may show changes late. After the ``settle`` seconds of the type the rows of the last listing are
+        returned even if names are missing: the law reports these.
         """
         end = time.monotonic() + self._providers().settle(self.definition)
         while (rows := self.listing()) is not None and time.monotonic() < end:
@@ -316,7 +320,10 @@ class Harness:
         return self.existing([name])[name]
 
     def rows(self, provider: object = None) -> list[Resource]:
-        """Return the rows that ``get`` lists, and those of the examples that it returns by name, but does not list."""
+        """Return the rows that ``get`` lists, and those of the examples that it returns by name, but does not list.
+
+        A law about rows needs those of the examples also from a provider that lists no or not all resources.
+        """
         provider = provider or self.provider()
         rows = self.listing(provider) or []
         listed = {self.definition.name_of(row) for row in rows}
@@ -326,7 +333,10 @@ class Harness:
         return rows
 
     def observe(self, provider: object = None) -> list[tuple[Any, Resource]]:
-        """Return all existing resources by name, for comparison without ``read_only`` values, which may vary."""
+        """Return all existing resources by name, to check that something has not changed them.
+
+        ``read_only`` values are left out, because they may vary by themselves.
+        """
         volatile = self.definition.names_of_kind("read_only")
         rows = [row for row in self.rows(provider) if exists(row)]
         return sorted(((self.definition.name_of(row), without(reveal(row), volatile)) for row in rows), key=repr)
@@ -443,7 +453,10 @@ class Harness:
 
 
 def _returned(method: Callable[..., object], *arguments: object) -> Any:
-    """Return the result of a method, as a list if it is a generator. One that exits fails the law."""
+    """Return the result of a method, as a list if it is a generator; fail the law if the method calls ``sys.exit``.
+
+    That would otherwise end the whole test session.
+    """
     try:
         returned = method(*arguments)
         return list(returned) if isinstance(returned, Iterator) else returned
@@ -599,7 +612,8 @@ _hook_installed: Final[list[bool]] = []
 def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
     """Yield a list of the audit events of this thread, such as ``open``: the accesses of a provider, as text.
 
-    ``refuse``: raise ``OSError`` (``EIO``) for each of them, as a broken disk would.
+    Laws check with it that a method accesses nothing, or passes no secret to a program. ``refuse``: raise ``OSError``
+    (``EIO``) for each access, as a broken disk would.
     """
     if not _hook_installed:
         _hook_installed.append(True)
@@ -614,11 +628,14 @@ def recorded(*, refuse: bool = False) -> Iterator[list[tuple[str, str]]]:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    """Record an access to the system in this thread, and refuse it at the law's request; a hook of Python."""
+    """Record an access to the system in this thread, and refuse it if the law demands that.
+
+    Python calls this audit hook for each event of every thread; outside of ``recorded`` it does nothing.
+    """
     events = _recording.events
     if events is None or (event not in _READS and event not in _STARTS) or _is_uninteresting(event, arguments):
         return
-    _recording.events = None  # forming the text opens nothing of interest
+    _recording.events = None  # forming the text may itself cause events, which are not the provider's
     try:
         events.append((event, " ".join(filter(None, map(_text, arguments)))))
     finally:

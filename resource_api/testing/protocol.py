@@ -70,7 +70,7 @@ class Conversation(AbstractContextManager["Conversation"]):
         """Return the next frame of one of these kinds, and drop reports before it.
 
         A request ``blocked``, by which the program asks whether a prerequisite has failed, is answered by no. Fail if
-        the program ends before.
+        the program ends without such a frame.
         """
         self._until = time.monotonic() + PATIENCE
         while True:
@@ -118,7 +118,7 @@ class Conversation(AbstractContextManager["Conversation"]):
             self._requests = -1
 
     def _seconds_left(self) -> float:
-        """Return the seconds for the present answer; fail when they have passed."""
+        """Return the seconds left for the present answer; fail when they have passed: a law must not wait forever."""
         seconds = self._until - time.monotonic()
         assert seconds > 0, f"the program did not answer, or end, within {PATIENCE:g} s"
         return seconds

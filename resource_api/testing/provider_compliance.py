@@ -92,7 +92,10 @@ class NeighbourLaws(FoundationLaws):
 
 
 def _usable(harness: Harness) -> Sequence[Neighbour]:
-    """Return the files of other users to test with; skip the law if there are none, with the author's reason."""
+    """Return the files of other users to test with; skip the law if the type reads no such files.
+
+    In that case the author's fixture ``neighbours`` is the reason as a text, which becomes the reason of the skip.
+    """
     harness.require("readable")
     neighbours = harness.examples.neighbours
     if neighbours is None:
@@ -104,9 +107,10 @@ def _usable(harness: Harness) -> Sequence[Neighbour]:
 
 
 def _lifecycle(harness: Harness) -> list[object]:
-    """Create, update and delete the example; return the rows after each step, to be equal with hostile files.
+    """Create, update and delete the example; return the rows after each step, for a comparison.
 
-    ``read_only`` values are left out, because they may vary. The names of the rows that a listing has are added.
+    The result with hostile files must equal the one without. ``read_only`` values are left out, because they may vary.
+    After each step it also has the names of the rows that are in a listing of all resources.
     """
     volatile = harness.definition.names_of_kind("read_only")
     results: list[object] = []
@@ -281,7 +285,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         config: Mapping[str, object],
         neighbours: Sequence[Neighbour] | str | None,
     ) -> Examples:
-        """Return all examples as one value."""
+        """Return the examples of the author's fixtures and class attributes as one value, for the harness."""
         return Examples(
             present,
             updated,
@@ -334,9 +338,10 @@ def _secrets(harness: Harness) -> set[str]:
 
 
 def _outputs(harness: Harness) -> Iterator[str]:
-    """Plan and apply each stage; yield all texts of it that no secret may be in: documents, arguments, other values.
+    """Plan and apply each stage; yield the texts in which no secret may be, except for the log, which the harness has.
 
-    The log is not among them: the harness has its lines.
+    They are the plan and the report, the arguments and environments of programs, and the values of attributes that are
+    not sensitive.
     """
     for stage in harness.stages:
         with recorded() as events:

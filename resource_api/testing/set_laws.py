@@ -101,7 +101,8 @@ class NameLaws(FoundationLaws):
 def _resources_with_hostile_names(harness: Harness) -> Iterator[tuple[Name, Resource]]:
     """Yield resources with hostile names that a manifest may declare, each with its canonical name.
 
-    They have only mandatory attributes, and a hostile text in one namevar; names of the examples are left out.
+    Each has a hostile text in the last component of one namevar, and besides only mandatory attributes, so that nothing
+    else can be refused. Names of the examples are left out.
     """
     least = minimal_resource(harness.definition, harness.examples.present)
     for namevar in harness.definition.namevars:
@@ -118,9 +119,9 @@ def _resources_with_hostile_names(harness: Harness) -> Iterator[tuple[Name, Reso
 
 
 def _declarable(harness: Harness, resource: Resource) -> list[tuple[Name, Resource]]:
-    """Return a resource with its canonical name; an empty list if no manifest may declare it.
+    """Return a resource with its canonical name in a list; an empty list if no manifest may declare the resource.
 
-    Also for the name of an example, whose creation other laws test.
+    The list is also empty if it has the name of an example: other laws test that.
     """
     try:
         [entry] = harness.runtime.compile(harness.manifest(resource)).entries
@@ -165,9 +166,10 @@ class _ChangesWithRefusal(Mapping[Any, Change]):
     """The changes of a call, of which one is refused; a view, as the runtime withdraws changes during the call."""
 
     def __init__(self, changes: Mapping[object, Change], name: Name, readable: Collection[str]) -> None:
-        """Show ``changes`` as they are, except for the resource ``name``, which is refused.
+        """Show ``changes`` as they are, except for the resource ``name``, which the simulated system refuses.
 
-        To read one of its attributes that is not in ``readable`` raises an error.
+        Reading one of its attributes raises an error, except for the attributes in ``readable``: a provider may read
+        these, such as its name, before it changes anything.
         """
         self._changes = changes
         self._name = name
@@ -187,8 +189,8 @@ class _ChangesWithRefusal(Mapping[Any, Change]):
 def _runtime_with_refusal(harness: Harness, name: Name, readable: Collection[str]) -> Runtime:
     """Return a runtime in which the change of ``name`` fails, for the law that it does not fail the others of its call.
 
-    It simulates that the system refuses that resource: the provider gets an error when it reads one of its attributes
-    that is not in ``readable``.
+    A refusal by the system is simulated: the provider gets an error when it reads an attribute of that resource, except
+    for the attributes in ``readable``.
     """
     provider: Any = harness.provider_class
 
@@ -223,9 +225,10 @@ def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
 
     class Lagging(provider):  # type: ignore[misc] # the author's class, known only now
         def get(self, context: object, names: Collection[Name] | None = None) -> list[Resource]:
-            """Return the rows as they were before the last change until its lag is over, afterwards the present ones.
+            """Return the rows of a service that shows a change late, for the laws of the option ``settle``.
 
-            The present rows are stored, to be shown during the lag of the next change.
+            During the lag after a change they are the rows from before it, afterwards the present ones, which are
+            stored to be shown during the next lag.
             """
             arguments = [names] if "simple_get_filter" in definition.features else []
             rows = {definition.name_of(row): dict(row) for row in super().get(context, *arguments)}
@@ -237,7 +240,10 @@ def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
             return [row for row in former.values() if row is not None]
 
         def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
-            """Change at once; ``get`` does not show it during the call, and for the lag after it."""
+            """Make the changes at once, and let ``get`` show them only after a lag, as a service with caches does.
+
+            Creations are counted: a run that takes the resource for absent meanwhile would create it twice.
+            """
             lag.created += [name for name, change in changes.items() if change.is_ is None]
             lag.visible_at = math.inf  # until the end of the call is known
             super().set(context, changes, **extra)
@@ -247,7 +253,10 @@ def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
 
 
 def _runtime_with(harness: Harness, definition: TypeDefinition, provider: type) -> Runtime:
-    """Return a runtime with one type and a provider class that a law has changed."""
+    """Return a runtime with one type and the provider class that a law has derived from the author's.
+
+    The registry of the test, which other laws use, keeps the author's class.
+    """
     registry, name = Registry(), definition.name
     registry.register_type(definition)
     registry.register_provider(name, provider, harness.implementation or harness.registry.implementations(name)[0])
@@ -357,9 +366,10 @@ class SetLaws(FoundationLaws):
         assert (record.owned, record.status) == (True, "ready"), f"destroy would leave it behind: {record.status}"
 
     def test_an_update_keeps_what_is_not_declared(self, harness: Harness) -> None:
-        """An update leaves attributes alone that the manifest does not mention, whichever of the others it changes.
+        """An update leaves attributes alone that the manifest does not mention; a user would lose their values.
 
-        The manifest has the changes of 'updated' and no optional attribute of 'present' beside them.
+        The manifest has the changes of 'updated' and no optional attribute of 'present' beside them. If it is not valid
+        without them, or mentions all attributes, each change is tried alone.
         """
         harness.require("readable", "updated")
         examples = harness.examples
@@ -472,13 +482,13 @@ class SetLaws(FoundationLaws):
         _delete(harness, harness.absent(harness.examples.present))
 
     def test_delete_needs_only_the_name(self, harness: Harness) -> None:
-        """A deletion works with only the name declared."""
+        """A deletion works with only the name declared: a run that prunes or destroys has no other declaration."""
         harness.require("ensurable")
         harness.converge(harness.examples.present)
         _delete(harness, harness.absent(harness.examples.present, bare=True))
 
     def test_an_empty_set_changes_nothing(self, harness: Harness) -> None:
-        """``set`` without changes does nothing and raises nothing."""
+        """``set`` without changes does nothing and raises nothing: all changes of a call may have been withdrawn."""
         harness.require("readable")
         with harness.assert_unchanged("an empty set"):
             raised = harness.call("set", {}).raised
@@ -585,7 +595,8 @@ def _threads_switching_often() -> Iterator[None]:
 def _member_changes(harness: Harness) -> dict[str, Resource]:
     """Return ``merged`` attribute → the members that 'updated' changes, to declare these alone.
 
-    An attribute of which no member of 'present' stays as it is cannot show that an update keeps it, and is left out.
+    The law needs another member of 'present' in the same attribute, which the update must keep: an attribute without
+    one is left out.
     """
     present, updated = harness.examples.present, harness.examples.updated
     assert updated is not None
@@ -600,10 +611,10 @@ def _member_changes(harness: Harness) -> dict[str, Resource]:
 
 
 def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | None:
-    """Return the attributes that an update of the ``changed`` ones resets although they are not declared.
+    """Update only the ``changed`` attributes; return the undeclared attributes that are different afterwards.
 
-    An attribute whose change the plan shows does not count. Return None if the law cannot be tested with these: no
-    valid manifest declares ``changed`` alone, or nothing of 'present' is left undeclared by it.
+    An attribute whose change the plan shows does not count. Return None if the law cannot be tested with ``changed``:
+    no manifest with these alone is valid, or it declares every attribute of 'present'.
     """
     examples, definition = harness.examples, harness.definition
     assert examples.updated is not None
@@ -627,10 +638,10 @@ def _reset_by_update(harness: Harness, changed: Collection[str]) -> list[str] | 
 
 
 def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource) -> list[object]:
-    """Return the answers of ``insync``, or its errors for the user, for values that differ from the one in ``row``.
+    """Return the answers of ``insync``, or its errors for the user, for generated values unlike the one in ``row``.
 
-    A law looks for an answer other than True among them. Each value takes the place of the declared one, beside the
-    other declared values with parameters and defaults.
+    If all answers are True, ``insync`` regards any value as equal, and the law fails. ``insync`` gets each value as the
+    declared one, beside the other declared values with parameters and defaults.
     """
     compare, answers = harness.provider().insync, []
     context = harness.context(reading=True)
@@ -651,7 +662,10 @@ def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource
 
 
 def _is_valid(harness: Harness, resource: Resource) -> bool:
-    """Return whether a manifest may declare the resource: a law may leave out an attribute that another one needs."""
+    """Return whether a manifest may declare the resource, for laws that leave out attributes.
+
+    The type may require one of them together with another, and then the law cannot use the rest.
+    """
     try:
         harness.runtime.validate(harness.manifest(resource))
     except ManifestError:
@@ -684,7 +698,7 @@ class ImperativeLaws(FoundationLaws):
     """By ``due`` a resource runs or does not, in plan and apply alike."""
 
     def test_due_is_repeatable(self, harness: Harness) -> None:
-        """``due`` changes nothing and returns the same again, in the same transaction or a new one."""
+        """``due`` changes nothing and returns the same again in a transaction: plan and apply must not differ."""
         harness.require("imperative")
         with harness.assert_unchanged("due"):
             snapshot = harness.snapshot()

@@ -76,10 +76,10 @@ records = st.builds(
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Write]:
-    """Return a sequence of writes to two stacks, for a comparison with the model: puts, drops, owed and paid refreshes.
+    """Return a sequence of writes to two stacks, which the tested store and the model (``MemoryStore``) both get.
 
-    They concern the same few resources, so that later writes meet earlier ones, such as the drop of a resource that
-    owes a refresh.
+    The writes concern the same few resources, so that later ones affect the results of earlier ones, such as the drop
+    of a resource that owes a refresh.
     """
     pool = draw(st.lists(records, min_size=1, max_size=5, unique_by=lambda member: member.key))
     some = st.lists(st.sampled_from([member.key for member in pool]), max_size=3, unique=True)
@@ -109,7 +109,10 @@ def record(name: object = "/a", **changes: Any) -> Record:
 
 
 def content(state: StackState) -> str:
-    """Return a state as exact text, for comparison, without random lineage and salt; the order of records matters."""
+    """Return a state as exact text, to compare a store with the model and with itself after it is opened again.
+
+    The lineage and the salt are left out, because they are random. Records are in their order, which must be kept.
+    """
     parts = [state.project, state.stack, str(state.serial), state.manifest, codec.encode(state.outputs)]
     parts += map(codec.encode, state.records.values())
     parts += sorted(codec.encode(item) for item in [*state.owed.items(), *state.intents.values()])
@@ -131,7 +134,7 @@ class StateCompliance:
 
     @contextmanager
     def held(self) -> Iterator[tuple[Store, Reopen]]:
-        """Yield a store under its lock, and the function that opens it again."""
+        """Yield a store under its lock, and the function that opens it again, to read what was written."""
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):
@@ -182,7 +185,10 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(WEB).records] == ["/a", "/c", "/b"]
 
     def test_the_serial_counts_commits_that_write(self) -> None:
-        """Each commit raises the serial by one, except one that is empty or only resolves intents."""
+        """Each commit raises the serial by one, so that of two copies the newer one can be told.
+
+        A commit that is empty or only resolves intents leaves the serial as it is.
+        """
         with self.held() as (store, _):
             assert store.commit(WEB, Commit()).serial == 0
             store.record_intents(WEB, [Intent("run", "file", "/a", "/a", "create")])
@@ -191,7 +197,10 @@ class StateCompliance:
             assert store.commit(WEB, Commit(outputs={})).serial == 4
 
     def test_the_lineage_never_changes(self) -> None:
-        """The first commit of a stack creates its lineage, different from every other one; later commits keep it."""
+        """The first commit of a stack creates its lineage, different from every other one; later commits keep it.
+
+        Only copies of one lineage can be compared by their serials.
+        """
         with self.held() as (store, reopen):
             first = store.commit(WEB, Commit([record()])).lineage
             assert first
@@ -379,7 +388,10 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(OTHER).records] == ["/c"]
 
     def test_recovery_leaves_an_intact_state_alone(self) -> None:
-        """``check`` reports that the parts are intact; ``recover``, for damage, changes nothing and reports that."""
+        """``check`` reports that the parts are intact; ``recover`` changes nothing and reports that.
+
+        ``recover`` replaces damaged state by an older copy: from an intact one it would take the last commits.
+        """
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):

@@ -114,7 +114,7 @@ class LeasedSession:
     def claim(self, name: StackName, timeout: float) -> None:
         """Take the lease of a stack, waiting up to ``timeout`` seconds. Raise ``StateLocked``, ``StateError``.
 
-        The guard is held only during each wait for a notification, so that leases are renewed in between.
+        The guard is released after each short wait for a notification, so that leases are renewed in between.
         """
         until = time.monotonic() + timeout
         while (locked := self._try_claim(name)) is not None:

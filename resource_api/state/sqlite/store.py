@@ -72,9 +72,10 @@ class SqliteStore(RowStore[WriteSession]):
             return run_archive.read_history(opened.database, name) if opened else []
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
-        """Return the conclusion saved under ``label`` if its stack is unchanged and not encrypted, or None.
+        """Return the conclusion saved under ``label`` if its stack is unchanged, or None.
 
-        It lists the resources that a run need not plan, and loads the records of the others alone, for speed.
+        It lists the resources that a run need not plan, and loads only the records of the other ones, for speed. An
+        encrypted stack has none: its values would be in clear in the cache.
         """
         if self._data_keys.key is not None:
             return None
@@ -106,7 +107,10 @@ class SqliteStore(RowStore[WriteSession]):
 
     @contextmanager
     def _reading(self) -> Iterator[OpenState | None]:
-        """Yield the session's database, or one opened for this read; None when there is none yet."""
+        """Yield the session's database, or one opened for this read; None if there is none yet.
+
+        The session's own writes may have changed headers since it was opened, so these are read again.
+        """
         if self._session is not None:
             opened = self._session.opened
             yield None if opened is None else opened.refreshed()
@@ -153,7 +157,11 @@ class SqliteStore(RowStore[WriteSession]):
             super().overwrite(name, state)
 
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:
-        """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
+        """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets.
+
+        The former key could still open copies: free pages of the database are cleared, and ``drop_generations`` removes
+        the older states.
+        """
         with self._writing() as session:
             opened = session.open_for_writing().refreshed()
             check_recorded(name, opened.headers)
@@ -192,7 +200,8 @@ class SqliteStore(RowStore[WriteSession]):
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save in the cache, under ``label``, the resources that the next run need not plan if the stack is unchanged.
 
-        They are in ``content``; ``keys`` are the keys of all records.
+        The cache stores ``content``, the list of these resources, and the rows of the records with ``keys``, which must
+        be those of all records: the next run then loads single records by their positions among them.
         """
         with self._writing() as session:
             # Of encrypted state nothing is kept outside the database; without a database nothing was recorded.
@@ -210,7 +219,10 @@ class SqliteStore(RowStore[WriteSession]):
             return [*actions, *self._recover_history()] or [f"nothing to recover: {self.check()[0]}"]
 
     def _damage(self) -> str:
-        """Return the reason why the database cannot be used, and has to be recovered, or ""."""
+        """Return the reason why the database cannot be used, or "" for an intact one, which ``recover`` leaves alone.
+
+        Every row is read for that, because a damaged one may not be noticed before its use.
+        """
         try:
             with self._reading() as opened:
                 if opened is not None:
@@ -260,10 +272,10 @@ class _SavedConclusion(NamedTuple):
 def _save_conclusion(
     opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordKey], content: object
 ) -> None:
-    """Save ``content``, plain data, in the cache under ``label``; it becomes valid when the session ends.
+    """Save ``content``, plain data about resources without changes, in the cache under ``label``.
 
-    Nothing is saved while an intent is open, or if ``keys``, those of the plan's resources, are not the keys of all
-    records: a run with the conclusion would then miss a record.
+    The entry becomes valid when the session ends. Nothing is saved while an intent is open, or if ``keys``, those of
+    the plan's resources, are not the keys of all records: a run that uses the entry would not see the other records.
     """
     header = opened.refreshed().headers.get(stack.name)
     ids = stack.ids(keys)
