@@ -75,7 +75,10 @@ def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_argume
 
 
 def play(full: str, args: dict[str, Any], options: dict[str, Any]) -> None:
-    """Run a module as the only task of a play on this machine, with its action plugin, and print its result."""
+    """Run a module as the only task of a play on this machine, and print its result.
+
+    A play, unlike ``run``, also executes the action plugin that some modules need. It is slower.
+    """
     context: Any = importlib.import_module("ansible.context")
     tags = importlib.import_module("ansible.module_utils.common.collections")
     settings = {"connection": "local", "verbosity": 0, "forks": 1, "check": options["check_mode"], "diff": True}
@@ -103,7 +106,10 @@ def play(full: str, args: dict[str, Any], options: dict[str, Any]) -> None:
 
 
 def collector() -> Any:
-    """Return a callback of Ansible that prints each task's result in JSON, as a module alone does."""
+    """Return a callback of Ansible that prints each task's result in JSON, as a module alone does.
+
+    The reader of the output then need not distinguish between ``run`` and ``play``.
+    """
     base: Any = importlib.import_module("ansible.plugins.callback").CallbackBase
 
     class Collector(base):  # type: ignore[misc] # the class is known to Ansible's interpreter only
@@ -193,7 +199,7 @@ def await_end(child: int) -> None:
 
 
 def main() -> None:
-    """Answer the requests on standard input until it ends."""
+    """Answer the requests on standard input until it ends: each is a line of JSON, and so is its answer on stdout."""
     # Not killed with its parent any more, as it was started: nobody would end the module that runs.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
     answers = os.dup(1)

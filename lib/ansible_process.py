@@ -37,7 +37,8 @@ SHEBANG = re.compile(r"\A#!(?:/bin/sh\n'''exec' )?\s*\"?(/[^\s\"]+)")
 def interpreter(declared: str | None) -> str:
     """Return the Python that has Ansible: the ``declared`` one, or that in the first line of the program ``ansible``.
 
-    Raise ``ResourceError`` if there is none.
+    The helper runs in it, because Ansible is often installed in an environment of its own. Raise ``ResourceError`` if
+    there is none.
     """
     if declared:
         return Command(declared).locate()
@@ -113,7 +114,10 @@ class AnsibleProcess:
                     context.debug(text)
 
     def _seconds_left(self) -> float:
-        """Return the seconds until the time limit. Raise ``ResourceError`` after it, once the process is killed."""
+        """Return the seconds that the present call may still take.
+
+        After its time limit, kill the process and raise ``ResourceError``: a module that hangs would never end the run.
+        """
         remaining = self._until - time.monotonic()
         if remaining <= 0:
             self.close()

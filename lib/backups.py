@@ -19,8 +19,9 @@ class Backups(ExitStack):
     def keep(self, path: str, backup: Any, *, at_once: bool) -> None:
         """Copy a file, or all files of a directory, to the directory ``backup``, or to the default one for True.
 
-        The copies are durable on return with ``at_once``, for a change that takes place next, such as a removal;
-        otherwise after ``flush``, before replaced files appear. Raise ``OSError``, ``ResourceError``.
+        With ``at_once`` the copies are durable on return, for a change that follows immediately, such as a removal.
+        Otherwise ``flush`` makes all of them durable together, before the new files replace the old ones. Raise
+        ``OSError``, ``ResourceError``.
         """
         directory = backup_directory() if backup is True else files.canonical_path(backup)
         if directory not in self._stores:

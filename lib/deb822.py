@@ -26,9 +26,10 @@ class Field(NamedTuple):
 
 
 def read(path: str) -> dict[str, str]:
-    """Return the fields of the only paragraph of a file by name in lower case, or none without a paragraph.
+    """Return field → value of the only paragraph of a file; an empty mapping without a paragraph.
 
-    Raise ``OSError`` for a file that cannot be read, ``ResourceError`` for more than one paragraph or no valid one.
+    Names of fields are in lower case, because apt ignores their case. Raise ``OSError`` for a file that cannot be read,
+    ``ResourceError`` for more than one paragraph or an invalid one.
     """
     return {field.name.lower(): files.printable(field.value) for field in _only(files.read_lines(path))}
 
@@ -81,7 +82,7 @@ def edit(lines: files.Lines, declared: Mapping[str, str]) -> None:
     present = {field.name.lower() for field in fields}
     added = [_format(name, value) for name, value in declared.items() if value and name.lower() not in present]
     _insert(lines, fields[-1].stop if fields else len(lines), [line for added_lines in added for line in added_lines])
-    for field in reversed(fields):
+    for field in reversed(fields):  # from the end, so that the line numbers of earlier fields stay valid
         value = values.get(field.name.lower(), field.value)
         if value.split() != field.value.split():
             # A comment among the lines of a value stays, below the new one.

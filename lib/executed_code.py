@@ -73,7 +73,10 @@ def check(
 
 
 def _of_variables(variables: Mapping[str, str]) -> Iterator[Executed]:
-    """Yield the paths in variables such as ``PYTHONPATH``, from which programs are executed or code is loaded."""
+    """Yield the paths in variables such as ``PYTHONPATH``, from which programs are executed or code is loaded.
+
+    Of a directory in ``PATH`` it counts only whether other users can add programs to it.
+    """
     for name, value in variables.items():
         if name == "PATH" or VARIABLES.fullmatch(name):
             paths = [path for path in value.split(":") if path[:1] == "/" and not path.startswith(SYSTEM)]
@@ -133,7 +136,10 @@ def _of_shell(arguments: Sequence[str], cwd: str, depth: int) -> Iterator[Execut
 
 
 def _of_text(script: str, cwd: str, depth: int) -> Iterator[Executed]:
-    """Yield the code that the commands of a script execute; a ``cd`` changes the directory for those after it."""
+    """Yield the code that the commands of a script execute.
+
+    After a ``cd`` to an existing directory, relative paths in the following commands are relative to that directory.
+    """
     for words in _commands(script):
         directory = os.path.normpath(os.path.join(cwd, words[-1]))  # noqa: PTH118 - text in, text out
         if words[0] == "cd" and os.path.isdir(directory):  # noqa: PTH112 - text in, text out
@@ -147,9 +153,10 @@ def _of_text(script: str, cwd: str, depth: int) -> Iterator[Executed]:
 
 
 def _commands(script: str) -> Iterator[list[str]]:
-    """Yield the words of each command in a script of a shell, as far as it can be read without the shell.
+    """Yield the words of each command in a shell script, to determine which programs and files the script executes.
 
-    Words before a command's name, such as ``if`` or ``A=b``, are left out, so that its first word is the program.
+    The script is only split into words: expansions such as ``$x`` stay as they are. Words before the name of a command,
+    such as ``if`` or ``A=b``, are left out, so that the first word is the program.
     """
     lexer = shlex.shlex(script, posix=True, punctuation_chars="();<>|&\n")
     lexer.whitespace, lexer.whitespace_split = " \t\r", True
@@ -168,7 +175,10 @@ def _commands(script: str) -> Iterator[list[str]]:
 
 
 def _existing_files(words: Iterable[str], cwd: str) -> Iterator[str]:
-    """Yield the arguments that are existing files, relative to ``cwd``, also in ``--file=PATH`` and ``-CPATH``."""
+    """Yield the existing files among the arguments of a command, which it may execute, relative to ``cwd``.
+
+    Paths in options count as well: ``--file=PATH`` and ``-CPATH``.
+    """
     for word in words:
         if not ASSIGNMENT.fullmatch(word):
             option = word.partition("=")[2] or word[2:] if word[:1] == "-" else word
@@ -180,7 +190,7 @@ def _existing_files(words: Iterable[str], cwd: str) -> Iterator[str]:
 def _tree(directory: str) -> Iterator[Executed]:
     """Yield the item for a directory whose whole content counts as executed code, such as the sources of a build.
 
-    A system directory such as ``/usr`` or ``/tmp`` is a place (``is_place``): whether other users can add files to it
-    counts, and not each of its many files.
+    For a system directory such as ``/usr`` or ``/tmp`` (``is_place``) it is only checked whether other users can add
+    files to it: checking each of its many files would take too long.
     """
     yield Executed(directory, is_place=directory in files.PROTECTED_DIRECTORIES)

@@ -23,7 +23,10 @@ Name = TypeVar("Name", bound=tuple[Any, ...])
 
 
 def report_unreadable(context: Context, candidates: Iterable[Any], reason: str, names: Collection[Any] | None) -> None:
-    """Fail the ``candidates`` in ``names`` because their file is unreadable; in a listing (None) only warn."""
+    """Fail the resources among ``candidates`` that are requested by ``names``, because their file is unreadable.
+
+    In a listing (``names`` None) it is only a warning, because the resources of other files can still be shown.
+    """
     if names is None:
         context.warning(reason)
     elif failed := [name for name in candidates if name in names]:
@@ -115,8 +118,9 @@ def edit_lines(
 ) -> None:
     """Edit the lines of each file once for all its changes; each `validate_cmd` must accept the new content.
 
-    A name of ``changes`` begins with its file's path. ``edit`` gets the lines and ``states``: the rest of each name →
-    the declared attributes. ``options`` returns further arguments of ``edit`` for a path.
+    A name in ``changes`` is a tuple that begins with the path of the file. ``edit`` gets the lines of one file and
+    ``states``: the remaining parts of each name → the declared attributes, None for a removal. ``options`` returns
+    further arguments of ``edit`` for a path.
     """
     checks = validate_cmd.checkers(changes)
 

@@ -46,9 +46,9 @@ class Tree(NamedTuple):
 
 
 def ignored(patterns: str | Sequence[str] | None) -> Callable[[str], bool]:
-    """Return a predicate for the glob patterns of `ignore`: whether a path within a tree is ignored.
+    """Return a predicate for the glob patterns of `ignore`: whether a path within a tree is neither read nor changed.
 
-    A pattern without a slash is for names at any depth, one with a slash for paths from the top.
+    A pattern without a slash matches names at any depth, a pattern with a slash matches paths from the top of the tree.
     """
     # Without patterns, (?!) matches nothing.
     globs = [patterns] if isinstance(patterns, str) else list(patterns or ())
@@ -59,9 +59,10 @@ def ignored(patterns: str | Sequence[str] | None) -> Callable[[str], bool]:
 
 @contextmanager
 def opened(fd: int, name: str = ".") -> Iterator[int]:
-    """Yield a directory, opened in another open one; a link in its place is not followed. Raise ``OSError``.
+    """Yield a descriptor of the directory ``name`` within the open directory ``fd``. Raise ``OSError``.
 
-    By open directories a tree is read in which nobody can exchange a directory for a link meanwhile.
+    A link is not followed. If each level of a tree is opened in this way, another user who exchanges a directory for a
+    link cannot lead the reader to files outside of the tree.
     """
     directory = os.open(name, DIRECTORY, dir_fd=fd)
     try:
@@ -98,7 +99,8 @@ class _Limits(NamedTuple):
 def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str], limits: _Limits) -> None:
     """Add the members of an open directory to ``members``, and the directories above ignored ones to ``with_ignored``.
 
-    ``path`` is its path in the tree, empty for the top. Raise ``ResourceError`` beyond the limits and at a mount point.
+    A purge keeps the directories in ``with_ignored``, because it leaves ignored members alone. ``path`` is the path of
+    the open directory in the tree, empty for the top. Raise ``ResourceError`` beyond the limits and at a mount point.
     """
     for name in sorted(os.listdir(fd)):
         inner = f"{path}/{name}" if path else name
@@ -127,7 +129,10 @@ def _mounted(top: str, inner: str) -> ResourceError:
 
 
 def _above(path: str) -> Iterator[str]:
-    """Yield the directories above a path within a tree: ``a/b``, ``a`` and "", its top, for ``a/b/c``."""
+    """Yield the directories that contain a path within a tree: ``a/b``, ``a`` and "", its top, for ``a/b/c``.
+
+    Each of them cannot be removed if the path is ignored.
+    """
     while path:
         path = path.rpartition("/")[0]
         yield path

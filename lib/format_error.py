@@ -30,7 +30,10 @@ class FormatError(ResourceError):
 
     @classmethod
     def of_value(cls, text: str) -> Self:
-        """Return the error of a well-formed text with a value that Python refuses: a number, a date."""
+        """Return the error of a well-formed text with a value that Python refuses: a number, a date.
+
+        Only the position of a number with too many digits can be determined: parsers give none for such an error.
+        """
         if number := LONG_NUMBER.search(text):
             return cls.at(text, number.start(), "the number has too many digits")
         return cls("a value does not exist, such as a date")

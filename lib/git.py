@@ -89,7 +89,8 @@ def resolve(should: Mapping[str, Any], user: str | None) -> Target:
     if ref is None:
         missing = f"no branch and no tag '{revision}'; a commit has all its digits" if revision else "no commit"
         raise ResourceError(f"{source} has {missing}")
-    # ``ref: refs/heads/main HEAD`` names the default branch; ``TAG^{}`` is the commit of an annotated tag.
+    # Lines are ``ref: refs/heads/main<TAB>HEAD`` for the default branch, or ``COMMIT<TAB>REF``. An annotated tag is an
+    # object of its own: the line of ``TAG^{}`` has its commit.
     links = {line[1]: line[0].removeprefix("ref: ") for line in lines if line[0].startswith("ref: ")}
     return Target(commits.get(f"{ref}^{{}}", commits[ref]), links.get(ref, ref))
 
@@ -149,10 +150,11 @@ class WorkingCopy(NamedTuple):
     checked: tuple[str, ...] = ()
 
     def check(self) -> WorkingCopy:
-        """Return the same working copy, after a check that only its owner and root control the programs that git runs.
+        """Return the same working copy, after a check that no other user can make git execute programs with our rights.
 
-        git executes programs by the settings in its own directory, also in each submodule, and writes into the
-        directories of tracked files. Raise ``CommandError`` for a file that other users can change.
+        git executes programs that the settings in its directories name, in each submodule too, and writes into the
+        directories of tracked files. Raise ``CommandError`` for one of them that other users can change. With a
+        declared user nothing is checked, because git then has only the rights of that user.
         """
         if self.user is not None:
             return self
@@ -189,7 +191,10 @@ class WorkingCopy(NamedTuple):
                 unread += new
 
     def _included_files(self, path: str) -> list[str]:
-        """Return the paths of the files that a file of settings includes, without reading them. Raise ``OSError``."""
+        """Return the paths of the files that a file of settings includes, without reading them. Raise ``OSError``.
+
+        They must be checked before git reads them, because they can name programs, too.
+        """
         if b"include" not in files.read(path, LONGEST_SETTINGS).lower():
             return []
         words = ("--file", path, "--no-includes", "--type=path", "-z", "--get-regexp", INCLUDE)
@@ -220,7 +225,10 @@ class WorkingCopy(NamedTuple):
         return {"cwd": self.path, "user": self.user, "env": env, "log": "debug"}
 
     def content(self) -> dict[str, Any]:
-        """Return the attributes of the checkout by git's report; none if git was interrupted while it made it."""
+        """Return the attributes of the checkout as git reports them, for ``get``.
+
+        There are none if git was interrupted while it made the repository.
+        """
         options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=no", "--ignore-submodules=untracked")
         status = self.ask("status", *options)
         if status.exit_code:
@@ -259,6 +267,7 @@ class WorkingCopy(NamedTuple):
         if names:
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
             raise ResourceError(f"has local changes, which are lost with force: {', '.join(names[:MOST_NAMES])}{more}")
+        # Without the commits that also the source has, or that a run has checked out.
         elsewhere = ("--not", "--remotes", "--tags", "--glob=refs/resource-api")
         count = self.ask("rev-list", "--count", *commits, *elsewhere).stdout.strip()
         if count not in {"", "0"}:
@@ -321,10 +330,10 @@ class WorkingCopy(NamedTuple):
 
 
 def _git_directories(path: str) -> Iterator[str]:
-    """Yield the directories with a working copy's settings: ``.git``, and others in a submodule or worktree.
+    """Yield the directories with a working copy's settings, to check who can change them.
 
-    There ``.git`` is a file with ``gitdir: PATH``. For a worktree that path has a file ``commondir``, with the path of
-    the main repository.
+    Usually it is ``.git``. In a submodule or worktree ``.git`` is a file with ``gitdir: PATH``, the path of another
+    directory; for a worktree that directory has a file ``commondir`` with the path of the main repository.
     """
     directory = f"{path}/.git"
     yield directory
@@ -346,7 +355,7 @@ def _changed(records: list[str]) -> Iterator[str]:
     rest = iter(records)
     for record in rest:
         if record[:1] in FIELDS:
-            yield record.split(" ", FIELDS[record[:1]])[-1]
+            yield record.split(" ", FIELDS[record[:1]])[-1]  # the name comes after the fields, and may have blanks
         elif record[:2] == "? ":
             yield record[2:]
         if record[:1] == "2":  # of a renamed file: the next record is its former name

@@ -38,9 +38,10 @@ class Paths(NamedTuple):
     delete: Request
 
     def values(self, name: str) -> dict[str, str]:
-        """Return the values of the paths' variables in an object's name: ``acme`` and ``site`` in ``acme/site``.
+        """Return variable → value by an object's name, to fill in the paths of its requests.
 
-        Raise ``ResourceError`` if the name has too few parts.
+        ``acme/site`` gives ``{"org": "acme", "name": "site"}`` if objects are listed at ``/orgs/{org}/repos``. Raise
+        ``ResourceError`` if the name has too few parts.
         """
         *parents, last = name.split("/", len(self.parents))
         if len(parents) < len(self.parents) or not all((*parents, last)):
@@ -80,9 +81,10 @@ def paths(config: Mapping[str, Any]) -> Paths:
 
 
 def _own_names(templates: Iterable[str], parents: Collection[str]) -> list[str]:
-    """Return the variable that stands for an object's own name, if it is not ``{name}``: one or none.
+    """Return the variable that stands for an object's own name beside ``{name}``, such as ``repo``; none or one.
 
-    ``parents`` are those of the list's path. Raise ``ResourceError`` for a variable that would have no value.
+    It is the one in the paths of single objects that is neither ``{id}`` nor among ``parents``, the variables of the
+    list's path. Raise ``ResourceError`` for a variable that would have no value.
     """
     variables = {name for template in templates for name in VARIABLE.findall(template)}
     own_names = sorted(variables - {*parents, "id", "name"})

@@ -185,9 +185,10 @@ def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
 
 
 def _is_indented_part(setting: str, text: str, kind: Dialect, *, gap: bool) -> tuple[bool, str]:
-    """Return whether a line is an indented part of the ``setting`` above, and the reason if that is unclear.
+    """Return whether a line continues the ``setting`` above because it is indented more, and a reason for doubt or "".
 
-    ``kind`` is the dialect; ``gap``: whether a blank line is between them.
+    Some dialects (``kind``) have no such lines, in one every indented line continues. In an unknown dialect a line in
+    the form of a setting, or behind a blank line (``gap``), is in doubt.
     """
     if kind in {"backslash", "single"} or indentation(text) <= indentation(setting):
         return False, ""
@@ -220,7 +221,8 @@ def later_values(
     """Yield (key, path, value) of each declared setting that a later file overrides, so that it has no effect.
 
     A plan warns of these. A key is (section, setting); ``paths`` are the later files in the program's order, the last
-    of which wins. A value that systemd adds to former ones overrides none; an empty one clears all.
+    of which wins. Some settings of systemd collect values: there a further value overrides nothing, and an empty one
+    clears all former values.
     """
     keys = {(syntax.section(section), syntax.setting(setting)): (section, setting) for section, setting in declared}
     values: dict[tuple[str, str], tuple[str, str]] = {}

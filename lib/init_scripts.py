@@ -104,13 +104,16 @@ class ScriptProvider(services.ServiceProvider):
         if pidfile := self._pidfiles.get(name):
             return "running" if _process_exists(pidfile) else "stopped"
         result = ask.attempt(name, "status", log="debug")
-        # A script without the action prints the actions that it has.
+        # A script without the action ``status`` prints a usage message with its actions: the state cannot be known.
         if "usage:" in f"{result.stdout}{result.stderr}".lower():
             return UNKNOWN
         return LSB_STATES.get(result.exit_code, UNKNOWN)
 
     def _services(self, names: Sequence[str]) -> Mapping[str, Service]:
-        """Return name → service, in the order of ``names``; a service without a script has the state ``NOT_FOUND``."""
+        """Return name → service, with its state and whether it is enabled, read at once for all ``names``.
+
+        A service without a script, of which the init system knows nothing, has the state ``NOT_FOUND``.
+        """
         existing = [name for name in names if _is_script(name)]
         states, enabled = (self.states(existing), self.enabled(existing)) if existing else ({}, {})
         return {name: Service(states.get(name, services.NOT_FOUND), enabled.get(name, False)) for name in names}
@@ -127,7 +130,11 @@ class ScriptProvider(services.ServiceProvider):
                 self.disable(name)
 
     def _set_ensure(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
-        """Start or stop a service if its state differs; a later refresh need not restart a started one."""
+        """Start or stop a service if its state differs.
+
+        A service that is started here has read its new files: it is noted in ``started``, so that a refresh in the same
+        run does not restart it.
+        """
         ensure = should.get("ensure")
         if ensure is not None and service.state == UNKNOWN:
             msg = f"whether {name} runs is not known: its script has no action 'status'; declare its 'pidfile'"
@@ -163,7 +170,10 @@ def _process_exists(pidfile: str) -> bool:
 
 
 def _row(name: str, service: Service) -> Resource:
-    """Return the row of a service, without the attributes that cannot be determined: they count as unknown."""
+    """Return the row of a service for ``get``.
+
+    An attribute that cannot be determined is left out: ``insync`` then explains that to the user.
+    """
     row: Resource = {"name": name, "state": service.state}
     if service.state != UNKNOWN:
         row["ensure"] = "running" if service.runs else "stopped"

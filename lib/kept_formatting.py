@@ -28,11 +28,11 @@ def edit(
     convert: Callable[[Any, Any], Any],
     largest: int = LARGEST_FILE,
 ) -> str:
-    """Return a text with new values by their key paths; ``MISSING`` removes one.
+    """Return a text in which ``values`` are set at their key paths, and settings with the value ``MISSING`` removed.
 
-    ``parse`` returns the content as it is read; ``load`` and ``dump`` keep comments; ``convert(old, new)`` returns a
-    new value in the style of the old one; ``largest``: the limit of mappings, arrays and values in a file, checked
-    before the slow library reads it. Raise ``ResourceError`` if any further value would change too.
+    ``parse`` returns the plain content, to verify the result; ``load`` and ``dump`` keep comments; ``convert(old,
+    new)`` returns a new value in the style of the old one; ``largest``: the limit of mappings, arrays and values in a
+    file, checked before the slow library reads it. Raise ``ResourceError`` if any further value would change too.
     """
     expected = plain(parse(text), largest)
     document = load(text)
@@ -78,9 +78,10 @@ def keep_lines(original: str, before: str, after: str) -> str:
 
 
 def _matching_lines(source: list[str], target: list[str]) -> dict[int, int]:
-    """Return line number in ``source`` → in ``target``, of lines that are equal but for white space.
+    """Return line number in ``source`` → in ``target``, for lines that are equal except for white space.
 
-    So a line of the user's text is found that the library has only formatted in another way.
+    It maps the lines of the library's text to the lines of the user's text that have the same content in another
+    format.
     """
     first, second = ([" ".join(line.split()) for line in lines] for lines in (source, target))
     blocks = SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks()
@@ -94,10 +95,10 @@ def _same(document: Any, expected: Any) -> bool:
 
 
 def apply(document: Any, values: Mapping[KeyPath, Any], convert: Callable[[Any, Any], Any]) -> None:
-    """Put new values into a document in place, by their key paths; ``MISSING`` removes one.
+    """Set values in a document in place, by their key paths; the value ``MISSING`` removes a setting.
 
-    ``document`` may be a library's or plain data. ``convert(old, new)`` returns a new value in the style of the old
-    one, so that quotes and number formats stay.
+    ``document`` is an object of a library that keeps comments, or plain data. ``convert(old, new)`` returns a new value
+    in the style of the old one, so that quotes and number formats stay.
     """
     for key_path, value in values.items():
         if value is MISSING:

@@ -104,7 +104,10 @@ class Server:
         return host if host.startswith("/") else f"{host}:{self._config['port']}"
 
     def _socket(self) -> socket.socket:
-        """Return a connected socket for PyMySQL, of the file system if the host is a path. Raise ``OSError``."""
+        """Return a connected socket for PyMySQL, of the file system if the host is a path. Raise ``OSError``.
+
+        If the connection fails, the socket is closed here; PyMySQL would leave its own socket open.
+        """
         host, port = self._config["host"], self._config["port"]
         if not host.startswith("/"):
             connection = socket.create_connection((host, port), CONNECT_TIMEOUT)
@@ -225,7 +228,10 @@ def split_account(name: str) -> tuple[str, str]:
 
 
 def account(name: str) -> str:
-    """Return an account in SQL: ``'user'@'host'``. Raise ``ResourceError`` for a name that a server would alter."""
+    """Return an account in SQL: ``'user'@'host'``. Raise ``ResourceError`` for a name that a server would alter.
+
+    A server cannot store characters of four bytes, such as emojis: the statement would concern another account.
+    """
     if not storable(name):
         raise ResourceError(f"no account can have the name '{name}': a server keeps characters of three bytes at most")
     user, host = split_account(name)
@@ -245,7 +251,10 @@ def among(expression: str, values: Iterable[str]) -> str:
 
 
 def among_accounts(names: Iterable[str]) -> str:
-    """Return the SQL condition that ``User`` and ``Host`` are those of one of the accounts ``names``, to read these."""
+    """Return the SQL condition that selects the rows of the accounts ``names`` by their columns ``User`` and ``Host``.
+
+    A name that a server cannot store has no row, and is left out.
+    """
     pairs = (map(literal, split_account(name)) for name in names if storable(name))
     listed = [f"({', '.join(pair)})" for pair in pairs]
     return f"(User, Host) IN ({', '.join(listed)})" if listed else "FALSE"
@@ -300,7 +309,10 @@ class ServerProvider(BaseProvider):
     """The base class of the providers of one server's databases, accounts and rights."""
 
     def check_config(self, _context: Context, config: dict[str, Any]) -> dict[str, Any]:
-        """Return the configuration. Raise ``ResourceError`` for files of TLS that its ``sslmode`` would ignore."""
+        """Return the configuration. Raise ``ResourceError`` for files of TLS that its ``sslmode`` would ignore.
+
+        The user who declares them expects a verified connection, which it would not be.
+        """
         if config["sslmode"] in {"disable", "prefer"}:
             for name in ("ca_file", "cert_file", "key_file"):
                 if config.get(name) is not None:

@@ -67,7 +67,10 @@ class Target(NamedTuple):
         return self._written(identifier)
 
     def _written(self, quote: Callable[[str], str]) -> str:
-        """Return the target in the syntax of GRANT: ``*.*`` or ``shop.orders``, its names quoted by ``quote``."""
+        """Return the target in the syntax of GRANT: ``*.*`` or ``shop.orders``, its names quoted by ``quote``.
+
+        It is the common part of the form for users, with as few quotes as possible, and the form for statements.
+        """
         if self.kind == SERVER:
             return "*.*"
         prefix = f"{self.kind} " if self.kind in {PROCEDURE, FUNCTION} else ""
@@ -95,9 +98,10 @@ def right(text: str) -> str:
 
 
 def parse(privileges: Iterable[str]) -> dict[Right, str]:
-    """Return the rights in declared privileges, one for each column, with the column as it is written.
+    """Return (right, column in lower case) → the column as it is written, for each right in declared privileges.
 
-    ``SELECT (Name, id)`` is two rights: ``{("SELECT", "name"): "Name", ("SELECT", "id"): "id"}``.
+    ``SELECT (Name, id)`` is two rights: ``{("SELECT", "name"): "Name", ("SELECT", "id"): "id"}``. As single rights the
+    declared and the present ones can be compared; the column is "" for a right on the whole target.
     """
     rights: dict[Right, str] = {}
     for text in privileges:
@@ -121,7 +125,7 @@ def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str
 def canonical(privileges: Iterable[str]) -> list[str]:
     """Return declared rights in the form in which they are compared: sorted, without synonyms.
 
-    ``ALL`` stands alone, as it has all others in it, and ``USAGE``, which means no right, stays only without any other.
+    ``ALL`` includes every other right, and replaces them. ``USAGE`` means no right, and is dropped beside any other.
     """
     rights = parse(privileges)
     if (ALL, "") in rights:

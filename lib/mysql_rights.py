@@ -57,8 +57,9 @@ ALL_TABLES = frozenset(table for tables in TABLES.values() for table in tables)
 def read(session: Session, tables: Collection[str], users: Collection[str] | None) -> Held:
     """Return the rights of the accounts ``users``, or of all for None, in the ``tables`` of a server.
 
-    A caller with known targets passes only their ``TABLES``, which spares queries. Raise ``ResourceError`` if the
-    server would show only the rights of the connection's own user: the others would look lost.
+    A caller that needs the rights on certain targets passes only the ``TABLES`` of these, to save queries. Raise
+    ``ResourceError`` if the server would show only the rights of the connection's own user: all other rights would seem
+    to be missing.
     """
     held: Held = defaultdict(dict)
     if not BY_RIGHT.keys().isdisjoint(tables) and not session.rows(SEES_ALL)[0]["sees_all"]:

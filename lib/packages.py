@@ -30,10 +30,10 @@ class PackageProvider(BaseProvider):
     _purged: ClassVar[set[str]] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write ``ensure: purged`` as ``absent`` with ``purge``.
+        """Write ``ensure: purged`` as ``absent`` with ``purge``; record names for ``get``, which has no declaration.
 
-        Record the packages to be purged, whose removal is complete only without remaining files, and those declared as
-        ``latest``: for these alone ``get`` asks for newer versions, which takes time.
+        They are the packages to be purged, whose removal is complete only without remaining files, and those declared
+        as ``latest``: for these alone ``get`` asks for newer versions, which takes time.
         """
         for resource in resources:
             if resource.get("ensure") == "purged" and "purge" in resource:
@@ -113,14 +113,19 @@ class PackageProvider(BaseProvider):
     def _links(
         self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
     ) -> Iterable[tuple[str, str]]:
-        """Return (cause, consequence) pairs of packages in a transaction of ``changes``, to attribute its effects."""
+        """Return (cause, consequence) pairs of packages, to attribute each effect of a transaction to its causes.
+
+        A transaction is one call of the program for all ``changes``; the plan shows an effect with the declared package
+        that leads to it.
+        """
         raise NotImplementedError
 
 
 def _in_other_spellings(effects: Sequence[SideEffect], names: AbstractSet[str]) -> Iterator[tuple[str, SideEffect]]:
     """Yield the changes of declared packages under their other names: `nginx` and `nginx:amd64` are one package.
 
-    They are the declared change itself (``asked``): not shown, but in conflict with a declaration that they undo.
+    Such a change is the declared one itself (``asked``) and is not shown as a side effect. But it is in conflict with
+    another resource that declares the other name and would be undone.
     """
     for effect in effects:
         spellings = (effect.name, *effect.aliases)

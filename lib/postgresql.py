@@ -109,7 +109,8 @@ class Server:
     ) -> list[dict[str, Any]]:
         """Return the rows of a query whose column ``name`` is one of ``names``, or all for None.
 
-        A role without the right to read ``table``, such as that of passwords, gets the query ``without`` it.
+        ``without`` is the query for a role that has no right to read ``table``, such as the table of passwords: it
+        returns the same rows without these values. The server chooses between both, in one call of psql.
         """
         condition = "true" if names is None else f"name = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
         script, script_without = (
@@ -141,7 +142,10 @@ def comment(kind: str, name: str, should: Mapping[str, Any]) -> Iterator[str]:
 
 
 def switches(words: Mapping[str, str], should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options for boolean attributes, by ``words``: ``LOGIN``, or ``NOLOGIN`` for false."""
+    """Yield the options of an SQL statement for boolean attributes: ``LOGIN``, or ``NOLOGIN`` for false.
+
+    ``words``: attribute → its option. An undeclared attribute has none, so that it stays as it is.
+    """
     for attribute, word in words.items():
         if should.get(attribute) is not None:
             yield word if should[attribute] else f"NO{word}"
@@ -158,7 +162,11 @@ def _version(path: str) -> int:
 
 
 def _reason(stderr: str) -> str:
-    """Return the messages of psql and their details in one line, without the program, statements and advice."""
+    """Return the messages of psql and their details in one line, for the error of a resource.
+
+    The name of the program and the quoted statement with the lines after it are left out: the user has not written
+    that statement.
+    """
     texts, is_message = [], True
     for line in filter(None, map(str.strip, stderr.splitlines())):
         if line.startswith(HIDDEN):

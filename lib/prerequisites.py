@@ -64,8 +64,9 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
 def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Iterator[tuple[Name, Problem]]:
     """Yield a warning for each file that cannot be replaced atomically, but only overwritten in its place.
 
-    An example is a mount point; other programs may read a part of the new content. A file that cannot be written at all
-    is an error. ``follow``: follow a link at the end of a path, as functions that edit files do.
+    An example is a mount point: while it is overwritten, other programs may read only a part of the new content. A file
+    that cannot be written at all is an error. ``follow``: follow a link at the end of a path, as functions that edit
+    files do.
     """
     reasons = files.why_not_replaced(paths.values(), follow=follow)
     read_only = cache(_is_read_only)
@@ -89,7 +90,10 @@ def edited(paths: Mapping[Name, str]) -> Iterator[tuple[Name, Problem]]:
 
 
 def _is_read_only(path: str) -> bool:
-    """Return whether a file or directory is on a file system that is mounted read-only; False if it is missing."""
+    """Return whether a file or directory is on a file system that is mounted read-only, so that no write can succeed.
+
+    A missing path is not: ``missing_parent`` reports a missing directory.
+    """
     with suppress(OSError):
         return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     return False
@@ -139,10 +143,11 @@ def of_files(
     replaced: bool = True,
     follow: bool = False,
 ) -> Iterator[tuple[Name, Problem]]:
-    """Yield the problems of resources that are files, and may be removed: a type's ``preflight`` is mostly this call.
+    """Yield the problems of resources that are files, for their creation, change or removal.
 
-    ``missing`` returns further problems of a change that is no removal, ``path_of`` the path of a name. With
-    ``replaced`` a file is written at each path; ``follow`` is as for ``written_in_place``.
+    The ``preflight`` of a type of files is mostly this call. ``missing`` returns further problems of a change that is
+    no removal, ``path_of`` the path of a name. With ``replaced`` a file is written at each path; ``follow`` is as for
+    ``written_in_place``.
     """
     yield from kept_by_mounts(changes, path_of)
     changes = present(changes)

@@ -21,8 +21,9 @@ LARGEST = 1024 * 1024
 
 
 def write_texts(resources: list[Resource], format_sections: Callable[[Any], str]) -> list[Resource]:
-    """Return resources with ``content`` in its canonical form, a text that ends with a line end.
+    """Return resources with ``content`` in its canonical form, for the ``canonicalize`` of a type.
 
+    It is a text that ends with a line end, in which ``get`` returns it, too: otherwise both would differ in each run.
     ``format_sections`` writes a content that is declared as a mapping of sections.
     """
     for resource in resources:
@@ -77,7 +78,10 @@ def staged(
     changes: Mapping[str, Change],
     temporary_directory: Callable[[], AbstractContextManager[str]] = whole_directory.stage,
 ) -> Iterator[str]:
-    """Yield a temporary directory with the new content of all files but removed ones, for a program's check."""
+    """Yield a temporary directory with the new contents of files, for a program to check before they are written.
+
+    Files to be removed are not in it.
+    """
     with temporary_directory() as directory:
         for name, content in contents(changes).items():
             if content is not None:
@@ -86,9 +90,9 @@ def staged(
 
 
 def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
-    """Replace or remove a file. A new one gets its directory, and is private for a secret; others keep their mode.
+    """Replace or remove a file. Raise ``ResourceError``.
 
-    Raise ``ResourceError``.
+    An existing file keeps its mode. A new file is private if its content is secret; its directory is made if needed.
     """
     path = f"{directory}/{name}"
     with file_parts.described(path), files.Batch() as batch:
@@ -103,7 +107,10 @@ def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
 
 
 def _describe(path: str, error: OSError) -> str:
-    """Return the reason why a file cannot be read. For a link, which is not followed, it names the link's target."""
+    """Return the reason why a file cannot be read.
+
+    A link is not followed: the reason then names its target, where the user may look for the content.
+    """
     if os.path.islink(path):  # noqa: PTH114 - a text
         return f"it is a link to {os.readlink(path)}"  # noqa: PTH115 - as above
     return files.describe_error(error, path)

@@ -66,7 +66,10 @@ def read_all(
 
 
 def content(path: str) -> bytes:
-    """Return the content of a file to which an attribute refers. Raise ``ResourceError`` with the path."""
+    """Return the content of another file to which an attribute refers, such as the key of a certificate.
+
+    Raise ``ResourceError`` with the path of that file, as it is not the title of the resource.
+    """
     try:
         return files.read(path, LIMIT)
     except (OSError, ResourceError) as error:

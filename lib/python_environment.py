@@ -42,7 +42,10 @@ def _text(path: str) -> str:
 
 
 def _searched(packages: Path, lines: Iterable[str]) -> Iterator[str]:
-    """Yield the directories that a ``.pth`` file's lines in ``packages`` add to the search path of modules."""
+    """Yield the directories that the lines of a ``.pth`` file in ``packages`` add to the search path of modules.
+
+    Lines with ``import`` are code, which Python executes, and comments add nothing.
+    """
     for line in lines:
         if line.strip() and not line.startswith(("#", "import ", "import\t")):
             yield os.path.normpath(packages / line.rstrip())
@@ -56,7 +59,7 @@ def of_interpreter(program: str) -> Iterator[str]:
 def _installation(program: str) -> Iterator[str]:
     """Yield the library directory of a Python program's installation: ``/opt/py/lib`` for ``/opt/py/bin/python``.
 
-    None for the system's Python, which other users cannot change.
+    Yield nothing for the system's Python, which other users cannot change.
     """
     top = os.path.dirname(os.path.dirname(program))  # noqa: PTH120 - text in, text out
     if top[:1] == "/" and not f"{top}/".startswith(SYSTEM) and top != "/":

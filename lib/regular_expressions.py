@@ -56,8 +56,9 @@ def _find(expression: str, lines: Sequence[str]) -> list[int]:
 def _steps(expression: str, longest: int) -> float:
     """Return roughly the most steps that a search in a line of ``longest`` characters may take.
 
-    ``find`` chooses by it whether a process is needed. The number is the line's length to the power of the repetitions.
-    A repeated group or a back reference may take exponential time, which is above any limit.
+    ``find`` uses a process with a time limit if they are many. The number is the length of the line to the power of the
+    number of repetitions: ``^a*b*`` needs at most the square. A repeated group or a back reference may take exponential
+    time: the result is then above the limit.
     """
     rest = PLAIN.sub("x", expression)  # without escaped characters and sets, whose ``*`` repeats nothing
     if OF_GROUP.search(rest) or re.search(r"\\[1-9]|\(\?P=", expression):

@@ -35,8 +35,8 @@ class RpmProvider(packages.PackageProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
         """Return the packages of rpm's database, with their candidate version if they are declared as ``latest``.
 
-        A package can be declared with or without its architecture, so each has two names; a listing has only one of
-        them.
+        A package can be declared with or without its architecture, so it has two names here. A listing contains each
+        package once, because two resources of one package would be in conflict.
         """
         packages_by_name = by_name(self.rpm.lines("-qa", "--qf", INSTALLED))
         if names is None:
@@ -73,7 +73,8 @@ class RpmProvider(packages.PackageProvider):
 def by_name(lines: Iterable[str]) -> dict[str, Resource]:
     """Return the packages of rpm's listing, each under ``name`` and ``name.architecture``: both can be declared.
 
-    A bare name means this machine's architecture. Of several installed versions, as a kernel has, the newest counts.
+    A bare name means this machine's architecture, if the package is installed for it. If several versions of a package
+    are installed, such as kernels, the row is that of the last installed one.
     """
     by_both_names: dict[str, Resource] = {}
     # By the time of installation: the newest comes last and replaces former ones.
@@ -91,7 +92,10 @@ def by_name(lines: Iterable[str]) -> dict[str, Resource]:
 
 
 def effect(name: str, architecture: str, version: str, action: str, *, dependent: bool = False) -> SideEffect:
-    """Return a transaction's effect on a package; ``dependent``: it was only needed by a removed one."""
+    """Return a transaction's effect on a package, as simulated for a plan.
+
+    ``dependent``: the package is removed because only a removed package needed it.
+    """
     aliases = (f"{name}.{architecture}",)
     if action == "remove":
         return SideEffect(name, action, aliases=aliases, dependent=dependent)

@@ -50,8 +50,8 @@ def served(text: bytes, user: str | None) -> Iterator[str]:
 def _serve(pipe: str, uid: int | None, text: bytes, stopped: threading.Event) -> None:
     """Write ``text`` once for each reader until ``stopped`` or until the pipe is removed.
 
-    To open a pipe for writing waits for a reader, who keeps it open until the end of the text. A second opening would
-    meet that reader again, so a new pipe takes the name before each text.
+    Opening a pipe for writing waits until a reader opens it. A second opening could meet the same reader, which would
+    get the text twice. So before each text is written, a new pipe takes the name, for the next reader.
     """
     while not stopped.is_set():
         try:

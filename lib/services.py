@@ -80,7 +80,10 @@ class ServiceProvider(BaseProvider):
         return resource["name"]
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out ``.service``; record ``refresh`` and ``pidfile``, which ``refresh`` and ``get`` do not get."""
+        """Leave out the suffix ``.service``, so that one service is not two resources, and record two parameters.
+
+        The methods ``refresh`` and ``get`` need the parameters ``refresh`` and ``pidfile``, and receive only names.
+        """
         for resource in resources:
             if resource.get("name") is not None:
                 resource["name"] = short_name(resource["name"])
@@ -89,7 +92,10 @@ class ServiceProvider(BaseProvider):
         return resources
 
     def _record(self, name: Any, resource: Resource) -> None:
-        """Record whether a service is reloaded instead of restarted, and its pidfile; forget an earlier declaration."""
+        """Record whether a service is reloaded instead of restarted, and its pidfile, for ``refresh`` and ``get``.
+
+        They replace those of an earlier declaration: the records outlive a run in one process.
+        """
         self._reloaded.discard(name)
         self._pidfiles.pop(name, None)
         if resource["refresh"] == "reload":

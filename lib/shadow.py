@@ -62,7 +62,7 @@ def ranges(numbers: list[str]) -> list[str]:
 
 
 def is_day(text: str) -> bool:
-    """Return whether a text is ``absent`` or a day of the calendar: the form of the attribute ``expiry``."""
+    """Return whether a text is valid as the attribute ``expiry``: ``absent``, or an existing day from 1970 on."""
     try:
         return text == NONE["expiry"] or _days(text) >= 0
     except ValueError:

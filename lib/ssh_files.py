@@ -37,12 +37,15 @@ def matches(kind: str, key: str) -> bool:
     """
     name = kind.encode("utf-8", "surrogateescape")
     head = len(name).to_bytes(4, "big") + name
-    letters = len(head) * 8 // 6  # those that depend on no later byte
+    letters = len(head) * 8 // 6  # a letter of Base64 has 6 bits: these contain no bit of a later byte
     return len(key) > letters and key.startswith(b64encode(head)[:letters].decode())
 
 
 def users() -> Collection[str]:
-    """Return all users, for a listing of their files of keys; of users with the same home only the first."""
+    """Return all users, for a listing of the keys in their homes.
+
+    Of users with the same home only the first is returned: otherwise its keys would be listed more than once.
+    """
     homes: dict[str, str] = {}
     for entry in pwd.getpwall():
         homes.setdefault(entry.pw_dir.rstrip("/"), entry.pw_name)

@@ -142,7 +142,10 @@ class SettingsProvider(BaseProvider):
         files.edit(path, partial(self._changed, path, values=values), mode=mode, check=checks.get(path))
 
     def _changed(self, path: str, content: bytes, values: Mapping[KeyPath, Any]) -> bytes:
-        """Return the new content of a file, or the present one if only settings that it lacks are to be removed."""
+        """Return the new content of a file, with ``values`` set at their key paths or, for ``MISSING``, removed.
+
+        If nothing is to be set and all settings to be removed are missing, it is the present content, byte for byte.
+        """
         text = _decode(path, content)
         document = self._document(path, text)
         # To remove a setting that is missing changes nothing.
@@ -194,7 +197,7 @@ def _from_the_end(key: str) -> list[int]:
 
 
 def find(document: Any, key_path: KeyPath) -> Any:
-    """Return the value at a key path of a document, or ``MISSING``, as a value may be None."""
+    """Return the value at a key path of a document, or ``MISSING`` without one: None is a value, the null of a file."""
     for step in key_path:
         if isinstance(step, int) and isinstance(document, list):
             if step >= len(document):
@@ -253,9 +256,10 @@ def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
 
 
 def _plain(value: Any, budget: list[int]) -> Any:
-    """Return a library's value as plain data. Raise ``ResourceError`` for one with too many parts.
+    """Return a library's value as plain data. Raise ``ResourceError`` for a value with too many parts.
 
-    ``budget``: in a list, so that all levels count it down, the number of parts that may still come.
+    The aliases of a small YAML file can stand for billions of parts. ``budget`` is a list with the number of parts that
+    may still come: all levels of the recursion count the same number down.
     """
     budget[0] -= 1
     if budget[0] < 0:

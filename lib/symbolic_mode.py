@@ -15,7 +15,8 @@ def apply(text: str, mode: int, *, directory: bool) -> int:
     """Return ``mode`` after the clauses of ``text``; a clause without ``u``, ``g`` or ``o`` is for all three.
 
     ``X`` is ``x`` for a directory, and for a file that any user may execute; ``u``, ``g`` or ``o`` after an operator
-    means the rights of that class. Set-id bits of a directory stay under ``=`` unless named, as with chmod(1).
+    means the rights of that class. As with chmod(1), ``=`` leaves the set-id bits of a directory as they are unless
+    its letters include ``s``.
     """
     for who, operations in _CLAUSE.findall(text):
         mask = 0

@@ -95,7 +95,10 @@ class Units:
         return arguments if self._user is None else ("--user", *arguments)
 
     def _options(self) -> dict[str, Any]:
-        """Return the options of a call as the user; without a manager only files are changed (``SYSTEMD_OFFLINE``)."""
+        """Return the options to call systemctl as the user, and to find that user's manager; none for the machine's.
+
+        Without a running manager, ``SYSTEMD_OFFLINE`` lets systemctl change the files of units alone.
+        """
         if self._user is None:
             return {}
         variables = {"XDG_RUNTIME_DIR": str(self.directory)}
@@ -127,8 +130,8 @@ class Units:
     def consequences(self, name: str, verb: str) -> Iterator[tuple[str, str]]:
         """Yield (action, unit) for each unit that systemd starts or stops with a unit: ``verb`` is start or stop.
 
-        A plan shows them. Relations are followed from unit to unit, of loaded units only: one to stop is running now,
-        and one to start is not (systemd.unit(5)).
+        A plan shows them. Relations (systemd.unit(5)) are followed from unit to unit. Only loaded units whose state
+        changes are yielded and followed: running ones for a stop, and ones that do not run for a start.
         """
         # By action, all units so far, and those whose relations have not been followed yet.
         reached, waiting = {"start": set[str](), "stop": set[str]()}, {verb: {unit_name(name)}}
@@ -163,9 +166,10 @@ class Units:
         return self.show(names, RELATED) if names and self.answers() else []
 
     def installed_with(self, name: str, verb: str) -> Iterator[str]:
-        """Yield the other units that systemd enables or disables with a unit, by ``Also=`` (systemd.unit(5)).
+        """Yield the other units that systemd enables or disables together with a unit: a plan shows them.
 
-        Units in their own ``Also=`` are followed too. Without a running manager there are none.
+        They are the units in its ``Also=`` (systemd.unit(5)), and in the ``Also=`` of these. Without a running manager,
+        which reads the properties of units, nothing is yielded.
         """
         names, waiting = {unit_name(name)}, [unit_name(name)]
         while waiting and self.answers():
@@ -235,7 +239,7 @@ class Units:
         return ""
 
     def _log_matches(self, unit: str) -> Sequence[str]:
-        """Return the arguments of ``journalctl`` for the lines of a unit."""
+        """Return the arguments of ``journalctl`` for the lines of a unit, of the machine or of a user."""
         if self._user is None:
             return (f"--unit={unit}",)
         # journald looks up the unit of a line's process; once that has ended, it finds another unit, or none.
@@ -295,9 +299,9 @@ class Units:
 
 
 def row(unit: Mapping[str, str]) -> Resource:
-    """Return the attributes of a service's unit.
+    """Return the attributes of a service for ``get``, from the properties of its unit.
 
-    A unit that a generator or a program has made has no file to be enabled by, and so no ``enable``.
+    A unit that was generated, or made by a running program, cannot be enabled: its row has no ``enable``.
     """
     loaded = unit["LoadState"] in {"loaded", "masked"}
     attributes: Resource = {
@@ -359,7 +363,9 @@ def side_effects(
 
 
 def also(name: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield the units that the section ``[Install]`` of a unit's files names in ``Also=``; templates are left out.
+    """Yield the units in ``Also=`` of the section ``[Install]`` of a unit's files, which are enabled together with it.
+
+    Templates are left out, because only their instances are units.
 
     Specifiers such as ``%i`` are replaced by parts of the unit's ``name``; a backslash continues a line.
     """

@@ -27,7 +27,10 @@ def words(command: str | Sequence[str]) -> list[str]:
 
 
 def problems(attribute: str, command: Any) -> Iterator[Problem]:
-    """Yield the mistakes in a declared ``validate_cmd``; none while a part of it is unknown."""
+    """Yield the mistakes in a declared ``validate_cmd``, for the validation of a manifest.
+
+    A command with a part that is not known yet is not checked, except for secrets.
+    """
     yield from refused_secrets({attribute: command})
     if not (isinstance(command, str) or (isinstance(command, list) and all(isinstance(word, str) for word in command))):
         return

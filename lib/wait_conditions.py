@@ -88,7 +88,10 @@ def _port(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _url(should: Mapping[str, Any], seconds: float) -> str:
-    """Return why a URL does not answer as expected, or an empty text."""
+    """Return the reason why a URL does not answer as expected, or an empty text.
+
+    The request runs in a process of its own, which can be ended when the time for the whole answer is over.
+    """
     # ``compute`` forks: what is imported here is not imported again in the process of each attempt.
     import urllib.request  # noqa: F401 - slow to import
 

@@ -32,10 +32,10 @@ class Copy(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[str]:
-    """Yield an empty directory of root for one run at a time, which the end of the block removes.
+    """Yield an empty directory of root for the copies that a program checks; the end of the block removes it.
 
-    Programs read the checked copies there. A fixed path leaves at most one directory after kills, which the next run
-    removes. Raise ``ResourceError`` if it cannot be made, as by another user.
+    Its path is fixed, and a lock admits one run at a time: a killed run leaves this one directory at most, which the
+    next run removes. Raise ``ResourceError`` if it cannot be made, as by another user.
     """
     import shutil  # slow to import, and needed for changes only
 
@@ -97,11 +97,14 @@ class WholeDirectory(NamedTuple):
         messages = {name: self._refusal({name: content}) for name, content in contents.items() if content is not None}
         if any(messages.values()):
             yield from ((name, text) for name, text in messages.items() if text)
-        else:  # only together are they wrong: the last one gets the errors
+        else:  # each is right alone, and only together they are wrong: the last one gets the errors
             yield list(messages)[-1], message
 
     def _refusal(self, contents: Mapping[str, bytes | None]) -> str:
-        """Return the errors from new contents, or "", also without the program: an earlier resource may install it."""
+        """Return the program's errors for new contents as one text for a plan; "" if it accepts them.
+
+        The text is also empty if the program cannot be run, because an earlier resource of the run may install it.
+        """
         try:
             self.verify(contents, TemporaryDirectory)
         except (CommandError, OSError):
@@ -141,7 +144,8 @@ class WholeDirectory(NamedTuple):
     ) -> tuple[dict[str, None], dict[str, None]]:
         """Return the errors with the new contents beside the other ``present`` files, and those without a change.
 
-        Only the errors that are new refuse the contents.
+        Comparing both shows the errors that the new contents cause. Without any error after the change, the present
+        files are not checked.
         """
         errors = self._read(f"{root}/new", contents, [name for name in present if name not in contents])
         return errors, self._read(f"{root}/old", {}, present) if errors else {}
@@ -156,7 +160,8 @@ class WholeDirectory(NamedTuple):
     ) -> Iterator[str]:
         """Yield the other files that cause one of the ``errors`` together with the new contents, for the message.
 
-        Each is tried alone with them. There are none if the new contents have an error on their own.
+        Without their names a user could not find the cause, such as an alias that two files define. Each file is tried
+        alone with the new contents; none is involved if the new contents have an error on their own.
         """
         if errors & set(self._read(f"{root}/alone", contents, [], main=False)):
             return
@@ -171,7 +176,8 @@ class WholeDirectory(NamedTuple):
     ) -> dict[str, None]:
         """Return the program's errors for a copy beneath ``root``, with the original paths in their text.
 
-        The copy has the new ``contents``, links to other files, and the main file: without ``main`` only its include.
+        The copy consists of the new ``contents``, links to the unchanged files, and the main file; without ``main``, a
+        main file that only includes the copied directory, so that no error of the real one is among them.
         """
         copy = Copy(root + self.path, root + self.main)
         Path(copy.directory).mkdir(parents=True)

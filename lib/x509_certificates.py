@@ -95,7 +95,10 @@ def certificate_of(path: str, content: bytes) -> x509.Certificate:
 
 
 def request_of(path: str, content: bytes) -> x509.CertificateSigningRequest:
-    """Return the signing request in a file's content. Raise ``ResourceError`` also for a wrong signature."""
+    """Return the signing request in a file's content. Raise ``ResourceError`` for any other content.
+
+    The signature must be right: it proves that the requester has the private key of the public key to be certified.
+    """
     try:
         request = x509.load_pem_x509_csr(content)
         is_valid = request.is_signature_valid
@@ -196,7 +199,8 @@ def _new_attributes(
 ) -> dict[str, Any]:
     """Return the attributes of the new certificate: the declared ones, else those of the present one or the request.
 
-    A host's certificate without alternative names gets its common name as one: clients look only there.
+    If there are no alternative names and the common name is a host's, it becomes one: clients compare only alternative
+    names with the host that they connect to.
     """
     requested: dict[str, Any] = {}
     if request is not None:
@@ -279,7 +283,10 @@ def _general_name(text: str) -> x509.GeneralName:
 
 
 def _extension(holder: x509.Certificate | x509.CertificateSigningRequest, kind: type[Any]) -> Any:
-    """Return the value of an extension; None if it is missing or invalid, so that its attribute is empty."""
+    """Return the value of an extension of a certificate or request; None if it is missing or cannot be read.
+
+    The certificate can still be described then, with an empty attribute.
+    """
     try:
         return holder.extensions.get_extension_for_class(kind).value
     except (*UNREADABLE, x509.ExtensionNotFound):

@@ -100,9 +100,9 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
     """Return the decision to delete or to forget an orphan: a resource that is recorded or purged, but not declared.
 
-    An existing resource is deleted if an earlier run created it, or if ``purge`` names its type; every other resource
-    is forgotten. The deletion of a protected resource is an error, as is that of a resource that may have been created
-    under an unknown id.
+    An existing resource is deleted if ``purge`` names its type, or if ``reason_to_forget`` returns no reason against
+    it; otherwise it is forgotten. The deletion of a protected resource is an error, as is that of a resource that an
+    interrupted run may have created under an unknown id.
     """
     differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if inputs.orphan is OrphanKind.PURGED:

@@ -164,7 +164,8 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     """Return the edges, changed so that a removal comes after that of its host (``deleted_with``).
 
     The resource disappears with its host, so that it needs no call of its own. The host's removal would usually wait
-    for this removal, which is a circle: removals that were to wait for this one wait for its own requirements instead.
+    for this removal, which would be a circle: removals that were to wait for this one wait for the operations before it
+    instead.
     """
     hosts = _removals_of_own_host(nodes)
     if not hosts:

@@ -113,7 +113,7 @@ class DataKey:
     def _bind_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
         """Return an encrypted secret, read from a store, together with this data key and its place.
 
-        Both are needed to decrypt it when it is used, which most secrets never are.
+        It is decrypted only when it is used, and needs both then.
         """
         if not isinstance(sealed.secret, EncryptedSecret):
             return sealed

@@ -295,7 +295,7 @@ class _ConnectionLostError(StateError):
 def snapshot(connection: Connection) -> Iterator[Connection]:
     """Show the content of one moment to several statements, in a transaction that cannot write.
 
-    Without it, the rows of a stack could come from before and after another run's commit and seem damaged.
+    For ``state check``: the rows, the history and the holders of leases then belong together, while other runs write.
     """
     connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
