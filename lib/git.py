@@ -178,7 +178,8 @@ class WorkingCopy(NamedTuple):
     def _check_included(self, directories: Sequence[str]) -> None:
         """Check the files that the settings in ``directories`` include, also those behind a condition (``includeIf``).
 
-        Raise ``CommandError`` for a file that other users can change, ``OSError`` for one that cannot be read.
+        Included files may name programs for git to execute, and include further files. Raise ``CommandError`` for a
+        file that other users can change, ``OSError`` for one that cannot be read.
         """
         unread = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
         checked: set[str] = set()

@@ -203,7 +203,11 @@ def _is_indented_part(setting: str, text: str, kind: Dialect, *, gap: bool) -> t
 
 
 def _has_backslash(texts: Sequence[str], number: int, kind: Dialect) -> tuple[bool, str]:
-    """Return whether a line continues in the next one by a backslash, and the reason if that is unclear."""
+    """Return whether the next line continues this one because of a backslash at its end, and a reason for doubt or "".
+
+    In an unknown dialect the backslash may as well be the end of a path: a next line in the form of a setting or header
+    is then in doubt.
+    """
     text = texts[number].rstrip()
     if kind in {"indented", "single"} or not BACKSLASH.search(text) or number + 1 == len(texts):
         return False, ""

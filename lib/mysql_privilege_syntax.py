@@ -114,7 +114,8 @@ def parse(privileges: Iterable[str]) -> dict[Right, str]:
 def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str) -> list[str]:
     """Return the ``rights``, items of ``parse``, in the syntax of SQL, sorted: ``SELECT (Name, id)``.
 
-    The columns of a right are joined again; ``quote`` writes the name of a column.
+    It is the inverse of ``parse``, for values of attributes and for statements: the columns of one right are joined
+    again. ``quote`` writes the name of a column.
     """
     columns: dict[tuple[str, bool], list[str]] = defaultdict(list)
     for (name, lower_column), column in sorted(rights):

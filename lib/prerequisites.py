@@ -34,7 +34,8 @@ def needing(module: str, source: str) -> Iterator[None]:
     ``source`` names its package, or the command that installs it, for the message.
     """
     try:
-        # Before the block: a module of ours in it that needs this one would fail with an error of its own.
+        # Imported before the block: a module of ours that the block imports, and that needs this one, would fail with
+        # an error that does not name the missing package.
         import_module(module)
         yield
     except ImportError as error:

@@ -108,8 +108,8 @@ class Units:
     def set_enable(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
         """Enable, disable or mask a unit as declared; return whether systemd must read its files again.
 
-        A mask is removed first, as it hides the unit's own state. Raise ``ResourceError`` for a unit that cannot be
-        enabled or disabled.
+        A mask is removed first, the lasting and the temporary one, because it hides whether the unit is enabled. Raise
+        ``ResourceError`` for a unit that cannot be enabled or disabled.
         """
         enable, present = should.get("enable"), enabled(unit)
         if enable is None or enable == present:

@@ -57,7 +57,10 @@ def _shortened(line: str) -> str:
 
 
 def _path(should: Mapping[str, Any], seconds: float) -> str:
-    """Return why a path does not exist or lacks a line with the pattern, or an empty text."""
+    """Return the reason why a path does not exist or has no line with the pattern, or an empty text.
+
+    Only the end of a large file, such as a log, is searched.
+    """
     path, pattern = should["path"], should.get("pattern")
     if pattern is None:
         return "" if os.path.exists(path) else f"'{path}' does not exist"  # noqa: PTH110 - text in, text out
@@ -132,7 +135,10 @@ def _answer(url: str, seconds: float) -> int | str:
 
 
 def _command(should: Mapping[str, Any], seconds: float) -> str:
-    """Return why a command did not succeed, or an empty text."""
+    """Return the reason why a command did not succeed, or an empty text.
+
+    It is refused if other users can change the code that it executes.
+    """
     command = should["command"]
     words = shlex.split(command) if isinstance(command, str) else command
     try:

@@ -63,7 +63,10 @@ UNREADABLE = (
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Raise ``ResourceError`` for a certificate or request with a part that the block cannot read."""
+    """Raise ``ResourceError`` if the block cannot read a part of a certificate or request.
+
+    The library raises many kinds of errors for malformed or unknown parts (``UNREADABLE``).
+    """
     try:
         yield
     except UNREADABLE:
@@ -255,8 +258,8 @@ def _extensions(
 ) -> Iterator[tuple[x509.ExtensionType, bool]]:
     """Yield each extension of a new certificate, and whether it is critical (RFC 5280).
 
-    ``attributes`` are those of ``_new_attributes``; ``public`` is the certificate's public key, ``authority`` that of
-    its issuer.
+    A client refuses a certificate with a critical extension that it does not know. ``attributes`` are those of
+    ``_new_attributes``; ``public`` is the certificate's public key, ``authority`` that of its issuer.
     """
     is_authority = bool(attributes["ca"])
     yield x509.BasicConstraints(ca=is_authority, path_length=None), True
@@ -268,7 +271,7 @@ def _extensions(
         yield x509.ExtendedKeyUsage([_oid(USAGES, usage) for usage in attributes["extended_key_usage"]]), False
     if attributes["alt_names"]:
         names = x509.SubjectAlternativeName(map(_general_name, attributes["alt_names"]))
-        yield names, not attributes["subject"]
+        yield names, not attributes["subject"]  # critical if they alone identify the holder
     yield x509.SubjectKeyIdentifier.from_public_key(public), False
     yield x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), False
 

@@ -448,7 +448,10 @@ class _Planner:
         return step._replace(record=record, previous=previous, corrective=corrective)
 
     def _with_refresh(self, step: Step) -> Step:
-        """Add the resources whose change refreshes this one, in this run or in an earlier one that still owes it."""
+        """Add the names of the resources that refresh this one, because they have changed and notify it.
+
+        They change in this run, or have changed in an earlier one that ended before the refresh and left it owed.
+        """
         if not is_refreshable(step):
             return step
         indexes = self.catalog.subscribes.get(step.entry.index, ())

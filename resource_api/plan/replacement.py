@@ -160,9 +160,9 @@ def _refusal(entry: Entry, reasons: Iterable[str]) -> str:
 def possible_failure(entry: Entry, differences: Sequence[Difference], planned: Planned) -> Sequence[str]:
     """Return the warning that an update fails if a value not known yet turns out to differ, or ().
 
-    It is two texts: "only if size changes", and "fails then: " with a reason. The attribute needs a replacement, which
-    the manifest forbids: the plan is an update, as the value may also turn out equal. ``planned``: the provider's plan
-    for ``differences``.
+    A change of the attribute would need a replacement, which the manifest does not allow. Since the value may also turn
+    out equal, the plan is an update with this warning, in two texts such as "only if size changes" and "fails then:
+    ...". ``planned``: the provider's plan for ``differences``.
     """
     if entry.meta.lifecycle.allows_replacement or not any(change.undecided for change in differences):
         return ()
@@ -223,9 +223,9 @@ def _checked_replacement(
 ) -> Decision:
     """Return the decision to replace, with an error where that is not allowed or not possible.
 
-    For a change of a fixed attribute, ``lifecycle.replace`` must allow it, or, where that is not set, a request such
-    as ``--replace`` or ``replace_on_changes``; otherwise an update that fails is planned. Protection and ``retain``
-    forbid any replacement.
+    A change of a fixed attribute, which can only be set at creation, replaces the resource if ``lifecycle.replace``
+    allows that. If the option is not set, a request such as ``--replace`` or ``replace_on_changes`` allows it, too;
+    without permission the result is an update that fails. Protection and ``retain`` forbid any replacement.
     """
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
@@ -271,7 +271,10 @@ def _conditional_replacement(
 def _replacement_decision(
     differences: Sequence[Difference], attributes: tuple[str, ...], replacement: Replacement | None
 ) -> Decision:
-    """Return the decision to replace a resource because of ``attributes``, or because of ``replacement``, or both."""
+    """Return the decision to replace a resource, with its reasons for the plan.
+
+    They are the changes of ``attributes``, the other reason ``replacement``, such as ``--replace``, or both.
+    """
     reasons = (str(replacement),) if replacement is not None else ()
     return Decision(Action.REPLACE, differences, reasons, replaces_because=attributes, replacement=replacement)
 
@@ -517,9 +520,9 @@ def fail_with_lost_providers(
 
 
 def _hosted_keys(host: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
-    """Return the keys of the recorded resources that need no provider to be deleted, because their host is.
+    """Return the keys of the recorded resources that are declared ``deleted_with`` the resource of the step ``host``.
 
-    They are ``deleted_with`` the resource of the step ``host``.
+    They disappear when this host is deleted, and need no provider for their own deletion.
     """
     name = str(host.reference)
     records = prior.records.items()
@@ -544,7 +547,10 @@ def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: di
 
 
 def _out_of_reach(instance: ProviderInstance, source: Step, resource: Reference, *, compares: bool) -> str:
-    """Return the error for replacing ``source``, by which the provider is configured that has made ``resource``."""
+    """Return the error for replacing ``source``, whose values configure the provider that has created ``resource``.
+
+    ``compares``: the provider compares configurations, so that ``deleted_with`` would not help.
+    """
     name = split_instance(instance.name)[1] or instance.name
     advice = f"; if it is gone with that, declare 'lifecycle: {{deleted_with: \"{source.reference}\"}}' there"
     return (

@@ -324,7 +324,10 @@ class _Edges:
         yield from self._before_replaced()
 
     def _removed_requirements(self, step: Step) -> set[int]:
-        """Return the entries to be removed that a step's resource requires, by its declaration or by its record."""
+        """Return the entries to be removed that a step's resource requires, by its declaration or by its record.
+
+        The record has the requirements of an earlier declaration, which the existing resource may still use.
+        """
         recorded = step.record.requires if step.record else ()
         required = {self._removed_by_reference[name] for name in recorded if name in self._removed_by_reference}
         required |= {before for before in self._required(step.entry.index) if before in self._removals}
@@ -555,7 +558,10 @@ def _name(operation: Operation) -> Any:
 
 
 def _is_plain(operation: Operation) -> bool:
-    """Return whether an operation can share a call with any other plain one of its type: most can, without a check."""
+    """Return whether an operation can share a call with any other plain operation of its type.
+
+    Nearly all operations are plain: checking them one against another would take time in a large plan.
+    """
     step = operation.step
     special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending or step.decision.conditional
     return not (

@@ -58,7 +58,7 @@ def select(
     only state has; ``untouched``: records that this run leaves alone. ``leftovers``: index → old resources of its name,
     not deleted by an earlier run, which the name selects too.
     """
-    if _are_all(undeclared, catalog):
+    if _are_all(undeclared, catalog):  # the run destroys: its catalog is made of records alone
         for option, _ in _unmatched_tags(catalog, options):  # as for destroy, which has no declared tags
             advice = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
             raise UsageError(f"{option}: {advice}")

@@ -536,7 +536,10 @@ class RecordingContext(Context):
     def _open(
         self, titles: object, message: str, status: str, change: tuple[object, object] | None = None
     ) -> LoggingContext:
-        """Return the logging context of a section, which records its exception; arguments as for ``Context``."""
+        """Return the logging context of a section, such as ``with context.updating(name)``, that records exceptions.
+
+        The arguments are those of ``Context``.
+        """
         return _RecordingSection(self, self.outcomes.names(titles), message, status, change).opened()
 
 
@@ -551,6 +554,7 @@ class _RecordingSection(LoggingContext):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        """Record the exception before the context turns it into the failure of a resource, which hides its type."""
         if error is not None and error not in self._raised:  # an inner section may have recorded it
             self._raised.append(error)
         return super().__exit__(kind, error, trace)

@@ -204,7 +204,7 @@ class ProtocolConformance:
         assert conversation.call("get", *self._names(None)).kind == "done"
 
     def test_it_closes(self, conversation: Conversation) -> None:
-        """``close`` is answered by ``closed``, then it ends with the exit code 0."""
+        """The program answers ``close`` by ``closed``, and then ends with the exit code 0."""
         conversation.greet()
         conversation.send("close", interrupted=False)
         conversation.receive("closed")

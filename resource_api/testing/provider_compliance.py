@@ -125,9 +125,10 @@ def _lifecycle(harness: Harness) -> list[object]:
 
 @contextmanager
 def _planted(neighbour: Neighbour, form: str) -> Iterator[None]:
-    """Create one ``form`` of hostile file where a neighbour, another user, could have it, for the ``with`` block.
+    """Create a hostile file of another user (``neighbour``) for the ``with`` block, where the type reads such files.
 
-    Fail if it, or a file that it links to, is changed in the block; remove it afterwards.
+    ``form`` is its kind, such as a link to a file of root. Fail if the block changes the hostile file or the file that
+    it links to: a provider must neither obey nor repair it. The file is removed afterwards.
     """
     hostile, victim = Path(neighbour.path), Path(tempfile.mkdtemp(prefix="ra-test-"))
     (victim / "file").write_bytes(neighbour.content)
@@ -177,7 +178,8 @@ def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
 def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
     """Write a regular file of a hostile user in one ``form``, of ``OTHER_FORMS`` or ``oversized``.
 
-    The form ``program`` leaves a file in ``victim`` if it is executed, ``records`` is the ``content`` alone.
+    The form ``program`` creates a file in ``victim`` if it is executed, by which the law notices that. The form
+    ``records`` is the ``content`` alone.
     """
     if form == "program":
         content = f"#!/bin/sh\ntouch {victim}/executed\n".encode()

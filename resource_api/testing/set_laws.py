@@ -482,7 +482,7 @@ class SetLaws(FoundationLaws):
         _delete(harness, harness.absent(harness.examples.present))
 
     def test_delete_needs_only_the_name(self, harness: Harness) -> None:
-        """A deletion works with only the name declared: a run that prunes or destroys has no other declaration."""
+        """A deletion works with only the name declared: a run that prunes declares no other property."""
         harness.require("ensurable")
         harness.converge(harness.examples.present)
         _delete(harness, harness.absent(harness.examples.present, bare=True))

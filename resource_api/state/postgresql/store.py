@@ -448,7 +448,10 @@ class PostgresqlStore(RowStore[LeasedSession]):
             return self._encrypt(session, name, stack, key)
 
     def _recorded(self, session: LeasedSession, *names: StackName) -> Container[StackName]:
-        """Return every stack of which anything is recorded. ``names`` are claimed first: no other run changes them."""
+        """Return every stack of which anything is recorded, to check a removal or a rename.
+
+        The stacks ``names`` are claimed first, so that no other run changes them after the check.
+        """
         for name in names:
             session.number(name)  # which claims it
         return self._names(f"SELECT project, stack FROM {SCHEMA}.stack WHERE body IS NOT NULL")
