@@ -130,7 +130,10 @@ class AnsibleProcess:
         return self._requests < 0 or self._process.has_ended()
 
     def close(self) -> None:
-        """End the process, and with it the module that runs; do nothing after the first call."""
+        """End the process, and with it the module that runs: no module must go on without a run that waits for it.
+
+        Do nothing after the first call.
+        """
         if self._requests >= 0:
             os.close(self._requests)
             self._requests = -1

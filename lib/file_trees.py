@@ -139,7 +139,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _member(fd: int, name: str, status: os.stat_result) -> Member:
-    """Return the kind, mode, owner and size of a directory's entry, by its status; of a link the target too."""
+    """Return the kind, mode, owner and size of a directory's entry, and a link's target, to compare trees by them."""
     kind = KINDS.get(stat.S_IFMT(status.st_mode), "")
     target = os.readlink(name, dir_fd=fd) if kind == "link" else ""
     return Member(kind, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, status.st_size, target)

@@ -249,7 +249,10 @@ class WorkingCopy(NamedTuple):
         }
 
     def _outdated_submodules(self) -> Iterator[str]:
-        """Yield the paths of submodules that are not initialized, or not at the commit's revision of them."""
+        """Yield the paths of submodules that a checkout has to update, as a run reports them.
+
+        They are not initialized, or at another revision than the one in the commit.
+        """
         if os.path.lexists(f"{self.path}/.gitmodules"):
             for line in self.ask("submodule", "status", "--recursive").stdout.splitlines():
                 if line[:1] in {"-", "+", "U"}:  # ``+COMMIT lib/x (v1.0)``: git-submodule(1)
@@ -278,7 +281,8 @@ class WorkingCopy(NamedTuple):
     def fetch(self, should: Mapping[str, Any], target: Target) -> None:
         """Fetch all branches and tags of the source, or with ``depth`` only the latest commits of the target.
 
-        A commit that none of them contains is fetched by its number.
+        With ``depth`` a large history need not be transferred. A commit that no fetched branch or tag contains is
+        fetched by its number.
         """
         if should.get("depth") is None:
             refspecs = ["--tags", "origin", "+refs/heads/*:refs/remotes/origin/*"]
@@ -318,9 +322,10 @@ class WorkingCopy(NamedTuple):
                 self.run(*options, "submodule", "-q", "update", "--init", "--recursive", *depth, *forced, env=variables)
 
     def _remove_rest(self, former: str) -> None:
-        """Remove the files of the ``former`` commit that the new one lacks and git could not remove: it only warns.
+        """Remove the files of the ``former`` commit that the new one lacks and that still exist after a checkout.
 
-        A file in a directory that has become a link is not removed: it is a file elsewhere.
+        If git cannot remove such a file, it only warns. A path through a directory that has become a link is left
+        alone, because it leads to a file elsewhere.
         """
         removed = self.ask("diff", "--name-only", "-z", "--no-renames", "--diff-filter=D", former, "HEAD").stdout
         top = os.path.realpath(self.path)
@@ -352,7 +357,10 @@ def _directory_in(file: str, base: str) -> str:
 
 
 def _changed(records: list[str]) -> Iterator[str]:
-    """Yield the names of changed and untracked files, by the records of ``git status --porcelain=v2 -z``."""
+    """Yield the names of changed and untracked files, which a checkout could overwrite.
+
+    ``records`` are those of ``git status --porcelain=v2 -z``.
+    """
     rest = iter(records)
     for record in rest:
         if record[:1] in FIELDS:

@@ -58,7 +58,10 @@ class ScriptProvider(services.ServiceProvider):
         return [_row(name, service) for name, service in self._services(scripts).items()]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Change one service after another, in their order."""
+        """Change one service after another, in their order: enable or disable first, then start or stop.
+
+        The failure of one service does not prevent the others.
+        """
         for name, (_, should) in changes.items():
             with context.updating(name):
                 service = self._services([name])[name]

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def place_problems(should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield a problem if ``after`` and ``insertbefore`` are both declared, or one is no regular expression."""
+    """Yield a problem if ``after`` and ``insertbefore`` are both declared, or one is no regular expression.
+
+    With both it would not be clear where a new line belongs.
+    """
     if should.get("after") is not None and should.get("insertbefore") is not None:
         yield Problem("insertbefore", "after and insertbefore exclude each other")
     for attribute in ("after", "insertbefore"):

@@ -178,7 +178,10 @@ class Session:
             raise ResourceError(f"the changes are made with '{name}' itself; nobody could make any further ones")
 
     def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
-        """Return the columns and rows of a statement's result. Raise ``ResourceError`` with the server's reason."""
+        """Return the columns and rows of a statement's result, for statements that read and that change.
+
+        Raise ``ResourceError`` with the server's reason.
+        """
         try:
             with self._connection.cursor() as cursor:
                 # Without arguments: PyMySQL would read each % in a name as a place for one.
@@ -333,7 +336,7 @@ class ServerProvider(BaseProvider):
         return refused_secrets(should, "password", "password_hash")
 
     def set(self, context: Context, changes: Mapping[Any, Change]) -> None:
-        """Change each resource through one connection; a failure of one does not affect the rest."""
+        """Change all resources through one connection, which saves time; a failure of one does not affect the rest."""
         with self._server.session(context) as session:
             for name, (is_, should) in changes.items():
                 if should["ensure"] == "absent":

@@ -127,7 +127,10 @@ def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
 
 
 def _write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
-    """Write a file with the declared owner, group and mode. With ``content`` None, only these three are changed."""
+    """Write a file with the declared owner, group and mode.
+
+    With ``content`` None, for a file whose content is right already, only these three are changed.
+    """
     attributes = permissions(should)
     if content is None:
         batch.set_mode_owner(path, **attributes, former_uid=None)

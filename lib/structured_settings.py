@@ -117,7 +117,10 @@ class SettingsProvider(BaseProvider):
         return _computed(len(text), partial(self._parsed, path, text)) if text.strip() else {}
 
     def _parsed(self, path: str, text: str) -> Any:
-        """Return the document in a text, or raise ``ResourceError`` with the file's path, the line and the column."""
+        """Return the document in a text, parsed by the subclass for its format.
+
+        Raise ``ResourceError`` with the file's path, the line and the column, for the user to find the mistake.
+        """
         try:
             return self._parse(text)
         except RecursionError:

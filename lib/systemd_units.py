@@ -148,7 +148,8 @@ class Units:
     def _pulled(self, names: Iterable[str], action: str) -> dict[str, set[str]]:
         """Return effect (start or stop) → the units that ``action`` on the units ``names`` starts or stops directly.
 
-        It follows from their relations, such as ``Requires=`` (systemd.unit(5)).
+        They are taken from the relations of ``names``, such as ``Requires=`` (systemd.unit(5)). ``consequences``
+        follows the relations of the result in turn.
         """
         pulled: dict[str, set[str]] = {"start": set(), "stop": set()}
         for unit in self._related(sorted(names)):
@@ -183,7 +184,7 @@ class Units:
             names.update(waiting)
 
     def _unit_file(self, unit: Mapping[str, str]) -> Iterable[str]:
-        """Return the lines of a unit's file and drop-ins; none of a unit that is not loaded.
+        """Return the lines of a unit's file and drop-ins, to read its ``Also=``; none of a unit that is not loaded.
 
         Of a masked unit of the machine it is the file behind the mask, as its change removes the mask first. A user's
         files are read with that user's rights.
@@ -255,7 +256,11 @@ class Units:
         return unit
 
     def current_of(self, names: Sequence[str]) -> list[Mapping[str, str]]:
-        """Return the present states of units. If a unit file has changed, systemd first reads all of them again."""
+        """Return the present states of units, by their files as they are now.
+
+        If a unit file has changed, systemd reads all of them again first: otherwise it would start the unit by its
+        former file.
+        """
         units = self.show(names)
         if any(unit["NeedDaemonReload"] == "yes" for unit in units):
             self.systemctl("daemon-reload")
@@ -282,7 +287,10 @@ class Units:
         return rows
 
     def _show_file(self, name: str) -> Mapping[str, str]:
-        """Return the properties of a unit without a running manager: enabled by its file, and not running."""
+        """Return the properties of a unit without a running manager, as ``show`` returns them with one.
+
+        Whether the unit is enabled is determined by its files; without a manager it does not run.
+        """
         state = systemctl.attempt(*self._arguments(("is-enabled", "--", unit_name(name))), **self._options()).stdout
         loaded = {"LoadState": "loaded" if state.strip() else "not-found", "UnitFileState": state.strip()}
         return {**dict.fromkeys(PROPERTIES, ""), **loaded, "ActiveState": "inactive", "SubState": "dead"}

@@ -90,7 +90,10 @@ def load(content: bytes) -> x509.Certificate:
 
 
 def certificate_of(path: str, content: bytes) -> x509.Certificate:
-    """Return the certificate in the content of a file. Raise ``ResourceError`` with the path."""
+    """Return the certificate in the ``content`` of a file.
+
+    Raise ``ResourceError`` with the file's path, as a certificate can depend on the files of others.
+    """
     try:
         return load(content)
     except ResourceError as error:
@@ -229,7 +232,10 @@ def _name(subject: Mapping[str, str]) -> x509.Name:
 
 
 def _oid(oids: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
-    """Return the object identifier of a short name (``CN``) or a number (``2.5.4.3``), or raise ``ResourceError``."""
+    """Return the object identifier of a short name (``CN``) in ``oids``, or of a number (``2.5.4.3``) for any other.
+
+    Raise ``ResourceError`` for a text that is neither.
+    """
     try:
         return oids.get(name) or x509.ObjectIdentifier(name)
     except ValueError:

@@ -76,7 +76,10 @@ def read_key(path: str, passphrase: Sensitive[str] | None) -> PrivateKeyTypes:
 
 
 def key_of(path: str, content: bytes, passphrase: Sensitive[str] | None) -> PrivateKeyTypes:
-    """Return the private key in the content of a file. Raise ``ResourceError`` with the path."""
+    """Return the private key in the ``content`` of a file.
+
+    Raise ``ResourceError`` with the file's path, as the key of a certificate is in another file than the certificate.
+    """
     try:
         return load_key(content, passphrase)
     except ResourceError as error:

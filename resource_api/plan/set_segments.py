@@ -524,7 +524,10 @@ class SegmentBuilder:
         return not self._needs_result(operation)
 
     def _needs_result(self, operation: Operation) -> bool:
-        """Return whether an operation needs the result of another one of the segment, and so a later call."""
+        """Return whether an operation needs the result of another operation of the segment, and so a later ``set``.
+
+        All changes of a call are decided and given to the provider at once, before any of them has a result.
+        """
         step = operation.step
         # A resource that disappears with its host is read again after that is removed, not in the same call.
         forgets = step.decision.action is Action.FORGET or (

@@ -233,7 +233,8 @@ def _with_related(
 ) -> set[int]:
     """Return the chosen entries with those that ``--with-dependencies`` and ``--with-dependents`` add.
 
-    Dependents are those in the catalog and in the records.
+    Dependents are those in the catalog, and those that only records name: a resource that is no longer declared can
+    have dependents, too.
     """
     related = set(chosen)
     if options.with_dependencies:

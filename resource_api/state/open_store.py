@@ -70,7 +70,10 @@ def _invalid_url(url: str | None, scheme: str, colon: str) -> UsageError:
 
 
 def _postgresql(url: str, key: Key | None) -> Store:
-    """Return the store in a PostgreSQL database. Raises ``UsageError``."""
+    """Return the store in a PostgreSQL database; its library is imported only here, because few runs need it.
+
+    Raises ``UsageError`` without that library, and for an invalid URL.
+    """
     _check_postgresql_url(url)
     try:
         from resource_api.state.postgresql.store import PostgresqlStore

@@ -207,7 +207,7 @@ class RowIndex:
         database.write(self._table, rows)
 
     def delete(self, database: RowWriter, keys: Iterable[Hashable]) -> None:
-        """Delete the rows of ``keys``, here and in the database; unknown keys are ignored."""
+        """Delete the rows of ``keys`` from the index, the tally and the database; unknown keys are ignored."""
         ids = [self._ids.pop(key) for key in dict.fromkeys(keys) if key in self._ids]
         for row_id in ids:
             self._total ^= self._weights.pop(row_id, 0)
@@ -374,10 +374,10 @@ class StackRows:
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
     def _remove_intents(self, database: RowWriter, keys: Iterable[RecordKey]) -> bool:
-        """Remove open intents; return whether there was any.
+        """Remove open intents, whose outcome is recorded now or that new ones replace; return whether there was any.
 
-        A row holds the intents that were recorded together: it is written again without these, or deleted if it has no
-        other.
+        A row holds the intents that were recorded together: it is written again without the removed ones, or deleted
+        if it has no other.
         """
         changed: dict[int, None] = {}  # a set in the order of ``keys``
         for key in keys:
@@ -399,7 +399,10 @@ class StackRows:
         return {key: intent for batch in self._batches.values() for key, intent in batch.items()}
 
     def _write_header(self, database: RowWriter) -> None:
-        """Write the header with the state besides the rows, and the tallies of the rows."""
+        """Write the header: the state besides the rows, and the tallies by which a lost row is noticed.
+
+        It is the last write of every change, because each changed row changes a tally.
+        """
         state = self.state
         content = {
             "project": state.project,
@@ -506,7 +509,7 @@ def _delete_rows(database: RowWriter, number: int) -> None:
 
 
 def headers(database: RowReader) -> dict[StackName, Header]:
-    """Return the headers of all stacks. Raises ``StateError``."""
+    """Return the headers of all stacks, by which their rows are located and verified. Raises ``StateError``."""
     rows = database.read("stack")
     stacks = {}
     try:

@@ -243,7 +243,10 @@ class MemoryStore:
         self._states[name] = state._replace(intents={**state.intents, **{intent.key: intent for intent in intents}})
 
     def commit(self, name: StackName, commit: Commit) -> StackState:
-        """Write a commit; return the state afterwards. The first commit with changes creates the lineage."""
+        """Write a commit; return the state afterwards, with the same rules for lineage and serial as a durable store.
+
+        The first commit with changes creates the lineage, and each raises the serial.
+        """
         state = self.load(name)
         codec.check_encodable(commit.put)
         codec.check_encodable(commit.outputs)

@@ -219,7 +219,7 @@ def _tuples(datatype: DataType) -> Values:
 
 
 def _structs(datatype: DataType) -> Values:
-    """Return mappings with the required keys of a Struct and any of its optional ones."""
+    """Return a strategy of mappings with the required keys of a Struct and any of its optional ones."""
     parts = {key: values(part) for (key, _), part in zip(datatype.fields, datatype.parts, strict=True)}
     must = {key: parts[key] for key, required in datatype.fields if required}
     return st.fixed_dictionaries(must, optional={key: part for key, part in parts.items() if key not in must})

@@ -69,7 +69,7 @@ class FoundationLaws:
 
     @foundation
     def test_the_declaration_accepts_the_examples(self, harness: Harness) -> None:
-        """A manifest of the examples is valid, their names differ, and an update keeps its name."""
+        """A manifest of the examples is valid, their names differ, and an update keeps its name: all laws use them."""
         examples = harness.examples
         if problem := example_problem(harness.definition, examples):
             pytest.fail(problem)
@@ -87,7 +87,10 @@ class FoundationLaws:
 
     @foundation
     def test_get_honours_the_declaration(self, harness: Harness) -> None:
-        """Every row has its name, nothing undeclared, and values of the declared data types, once per resource."""
+        """Every row has its name, nothing undeclared, and values of the declared data types, once per resource.
+
+        The runtime checks the same in each run, and refuses any other row.
+        """
         harness.require("readable")
         harness.apply(harness.examples.present)
         definition, names = harness.definition, set()
@@ -173,7 +176,10 @@ class GetLaws(FoundationLaws):
         assert not changed, f"get returns other {changed} of {show(name)} when called by name than when it lists all"
 
     def test_a_listing_is_complete(self, harness: Harness) -> None:
-        """For all names ``get`` returns every resource, also beyond the first page of a service."""
+        """For all names ``get`` returns every resource, also beyond the first page of a service.
+
+        A frequent mistake is to read that page alone.
+        """
         harness.require("readable", "ensurable", "others")
         resources = harness.many()
         failed = failures(harness.apply(*resources))
@@ -230,7 +236,10 @@ class GetLaws(FoundationLaws):
         )
 
     def test_get_is_quick(self, harness: Harness) -> None:
-        """``get`` returns the examples within ``slowest_get`` seconds, the best of three calls."""
+        """``get`` returns the examples within ``slowest_get`` seconds, because every plan waits for it.
+
+        The best of three calls counts, as other programs may delay one.
+        """
         harness.require("readable")
         if (bound := harness.examples.slowest_get) is None:
             pytest.skip("'slowest_get' is not set; get is not timed")

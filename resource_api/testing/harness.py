@@ -225,7 +225,10 @@ class Harness:
         return self._providers().instance(self.definition.name)
 
     def _providers(self) -> ProviderPool:
-        """Return the providers of a new transaction, with the implementation and configuration of this test."""
+        """Return the providers of a new transaction, with the implementation and configuration of this test.
+
+        A law calls them directly, beside the runs through the runtime.
+        """
         providers, name = self._new_pool(), self.definition.name
         providers.select_implementations({name: self.implementation})
         providers.configure(name, provider_config.validate_config(providers.functions(name), self.examples.config)[0])
@@ -344,7 +347,8 @@ class Harness:
     def listed(self, resource: Mapping[str, object]) -> bool:
         """Return whether ``get`` without names must return a resource.
 
-        It lists only resources that have the default of each namevar with one, such as the default file of a setting.
+        If namevars have defaults, such as the file of a setting, a listing has only the resources with these defaults:
+        no type could list the settings of all files.
         """
         [entry] = self.entries(resource)
         attributes = self.definition.attributes
@@ -408,7 +412,7 @@ class Harness:
         self._tracked |= {name: (resource, existing.get(name)) for name, resource in new.items()}
 
     def restore(self) -> None:
-        """Delete the resources that the laws created, and restore those that they configured."""
+        """Delete the resources that the laws created, and restore those that they configured, for the next test."""
         if not self._tracked:
             return
         failed: object = None
@@ -444,7 +448,10 @@ class Harness:
         return Reference(self.definition.name, ", ".join(names))
 
     def _declared(self, resource: Mapping[str, object]) -> dict[str, object]:
-        """Return a resource as it stands in a manifest, ``ensure: present`` included where its type has no default."""
+        """Return a resource as it stands in a manifest.
+
+        If its type has no default for ``ensure``, ``ensure: present`` is added: without it nothing would be created.
+        """
         declared: dict[str, object] = literal(reveal(dict(resource)))
         ensure = self.definition.attributes.get("ensure")
         if self.definition.ensurable and ensure and not ensure.has_default and ensure.datatype.accepts("present"):

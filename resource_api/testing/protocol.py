@@ -124,7 +124,10 @@ class Conversation(AbstractContextManager["Conversation"]):
         return seconds
 
     def _read(self) -> bool:
-        """Read output of the program into ``_frames``, and measure its lines; return False at the end."""
+        """Read output of the program into ``_frames``; return False at its end.
+
+        The length of the longest line is measured, for the law about the limit.
+        """
         stream, data = next(self._chunks, (0, b""))
         if stream == STDOUT:
             for piece in data.splitlines(keepends=True):
@@ -154,7 +157,7 @@ class ProtocolConformance:
             yield conversation
 
     def test_it_greets_with_the_version_of_the_protocol(self, conversation: Conversation) -> None:
-        """``hello`` is answered by ``ready``; unknown members make no difference."""
+        """The program answers ``hello`` by ``ready`` and ignores unknown members, which a later version may send."""
         answer = conversation.greet(unheard_of={"a": [1]})
         assert answer.kind == "ready", f"no type could be used: {answer.body.get('text')}"
         assert answer.body.get("protocol") == VERSION, f"it speaks version {answer.body.get('protocol')}, not {VERSION}"
@@ -183,14 +186,17 @@ class ProtocolConformance:
         assert self._get(conversation, name) is None, f"{name} was deleted, and get still returns it"
 
     def test_it_reads_frames_in_parts_and_writes_bounded_lines(self, conversation: Conversation) -> None:
-        """The program puts together a frame that comes in parts, and writes no line above the limit itself."""
+        """The program joins a frame that comes in parts, and writes no line above the limit, which would be refused."""
         conversation.greet()
         answer = conversation.call("get", *self._names(None), unheard_of="x" * (MAX_LINE + 10))
         assert answer.kind == "done", f"a long frame was not understood: {answer.body.get('text')}"
         assert conversation.longest_line <= MAX_LINE, f"a line of {conversation.longest_line} bytes; send it in parts"
 
     def test_a_failed_call_is_not_the_end(self, conversation: Conversation) -> None:
-        """The program answers a call of an unknown method by ``raised``, and the next call works."""
+        """The program answers a call of an unknown method by ``raised``, and the next call works.
+
+        One failed call must not end the other changes of a run.
+        """
         conversation.greet()
         answer = conversation.call("no_such_method")
         assert answer.kind == "raised", "a call that cannot be made must be answered by 'raised'"
@@ -198,7 +204,10 @@ class ProtocolConformance:
         assert conversation.call("get", *self._names(None)).kind == "done"
 
     def test_a_late_cancel_is_ignored(self, conversation: Conversation) -> None:
-        """A ``cancel`` that arrives after the end of its call has no effect on the next one."""
+        """A ``cancel`` that arrives after the end of its call has no effect on the next one.
+
+        The two can cross: the run sends it before it has received the answer.
+        """
         conversation.greet()
         conversation.send("cancel")
         assert conversation.call("get", *self._names(None)).kind == "done"

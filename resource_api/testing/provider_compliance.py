@@ -76,7 +76,10 @@ class NeighbourLaws(FoundationLaws):
                         harness.converge(harness.absent(harness.examples.present))
 
     def test_what_cannot_be_read_fails_alone(self, harness: Harness) -> None:
-        """A file that cannot be read fails the resources in it, present or absent, and no others."""
+        """A file that cannot be read fails the resources in it, present or absent, and no others.
+
+        Otherwise one user could block the resources of others, or hide that a resource is not as declared.
+        """
         present = harness.examples.present
         for neighbour in _usable(harness):
             for obstacle, resource in product(neighbour.obstacles, neighbour.resources):
@@ -314,7 +317,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
             harness.close()
 
     def test_no_secret_is_revealed(self, harness: Harness, capfd: pytest.CaptureFixture[str]) -> None:
-        """A sensitive value is in no log line, report or plan, in nothing printed, and in no other attribute."""
+        """A sensitive value is in no log line, report or plan, in no output, no argument and no other attribute."""
         secrets = _secrets(harness)
         if not secrets:
             pytest.skip("neither the type nor its configuration has a secret; the law does not apply")

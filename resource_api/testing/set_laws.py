@@ -314,7 +314,7 @@ class SetLaws(FoundationLaws):
         assert not warnings, f"a plan would warn of what succeeds: {warnings}"
 
     def test_side_effects_are_reported_without_a_change(self, harness: Harness) -> None:
-        """``side_effects`` changes nothing, and reports nothing that would forbid the examples."""
+        """``side_effects`` changes nothing, because a plan calls it, and reports nothing that forbids the examples."""
         harness.require("side_effects")
         with harness.assert_unchanged("side_effects"):
             steps = harness.plan(*harness.examples.all).steps
@@ -349,7 +349,10 @@ class SetLaws(FoundationLaws):
         assert len(lag.created) == 1, f"it would be created twice: {lag.created}"
 
     def test_a_creation_that_is_not_seen_in_time_stays_ours(self, harness: Harness) -> None:
-        """With ``settle``, a creation that ``get`` shows too late fails; the next run finds it, and it is ours."""
+        """With ``settle``, a creation that ``get`` shows too late fails, and the next run finds the resource as ours.
+
+        A resource that is not ours would be left behind by ``destroy``.
+        """
         harness.require("ensurable", "readable", "settle", "provider class")
         if "settle" in harness.examples.config:
             pytest.skip("the configuration of the example sets the time to wait")
@@ -583,7 +586,10 @@ class SetLaws(FoundationLaws):
 
 @contextmanager
 def _threads_switching_often() -> Iterator[None]:
-    """Let threads take turns so often in the ``with`` block that an unguarded change is lost at once."""
+    """Let threads take turns very often in the ``with`` block, so that a law loses an unguarded change at once.
+
+    At the usual interval such a mistake would show only in one of many runs.
+    """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

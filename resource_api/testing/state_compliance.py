@@ -148,7 +148,10 @@ class StateCompliance:
             assert reopen().holder() == ""
 
     def test_an_unknown_stack_is_empty(self) -> None:
-        """A stack that was never written has the serial 0, no lineage and no content, and is not listed."""
+        """A stack that was never written has the serial 0, no lineage and no content, for a first run to begin with.
+
+        It is not listed among the recorded stacks.
+        """
         with self.opened() as reopen:
             state = reopen().load(WEB)
             assert (state.project, state.stack, state.lineage, state.serial) == ("web", "default", "", 0)
@@ -158,7 +161,10 @@ class StateCompliance:
     @_FEW
     @given(history=histories())
     def test_any_writes_give_the_state_of_the_model(self, history: list[Write]) -> None:
-        """After any writes the store has the state of ``MemoryStore``, the model, also after it is opened again."""
+        """After any writes the store has the state of ``MemoryStore``, the model, also after it is opened again.
+
+        Generated histories contain combinations of writes that no single law lists.
+        """
         model = MemoryStore()
         with self.opened() as reopen:
             store = reopen()
@@ -334,7 +340,10 @@ class StateCompliance:
             assert reopened.load_run("3c") is None
 
     def test_a_whole_state_can_be_overwritten(self) -> None:
-        """A state that is written as a whole replaces content, lineage, serial and order; commits go on from it."""
+        """A state that is written as a whole, as by an import, replaces content, lineage, serial and order.
+
+        Later commits continue its serial.
+        """
         with self.held() as (store, reopen):
             store.commit(OTHER, Commit([record("/x"), record("/y")], owed={("file", "/x"): ["File[/y]"]}))
             source = store.load(OTHER)._replace(serial=7)
@@ -345,7 +354,10 @@ class StateCompliance:
             assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
 
     def test_a_whole_state_with_a_secret_in_clear_is_refused(self) -> None:
-        """A secret in clear text, in a record or an output, raises ``TypeError``, and nothing is written."""
+        """A secret in clear text, in a record or an output, raises ``TypeError``: it must never be in a store.
+
+        Nothing of that state is written.
+        """
         with self.held() as (store, reopen):
             before = store.commit(WEB, Commit([record()], outputs={"x": 1}))
             secret = record(should={"password": Sensitive("sesame")})
@@ -355,7 +367,10 @@ class StateCompliance:
             assert reopen().load(WEB) == before
 
     def test_a_stack_that_was_only_read_is_not_recorded(self) -> None:
-        """A stack that was only loaded cannot be removed or renamed, and its name is free for another one."""
+        """A stack that was only loaded, as by a plan, does not exist: it cannot be removed or renamed.
+
+        Its name is free for another stack.
+        """
         with self.held() as (store, reopen):
             before = store.commit(WEB, Commit([record()]))
             store.load(OTHER)
@@ -406,7 +421,10 @@ class SharedStateCompliance(StateCompliance):
     """The laws of a store that outlives its process and can be opened by several processes."""
 
     def test_one_run_at_a_time(self) -> None:
-        """A second run of a stack gets ``StateLocked`` with the holder, its command and its start."""
+        """A second run of a stack gets ``StateLocked``, because two runs at once would undo each other's changes.
+
+        The message has the holder, its command and its start: the user decides whether to wait.
+        """
         with self.held() as (store, reopen):
             store.claim(WEB, 0)
             other = reopen()
@@ -417,7 +435,7 @@ class SharedStateCompliance(StateCompliance):
         assert caught.value.exit_code == 75
 
     def test_the_lock_is_released(self) -> None:
-        """The lock is free after the ``with`` block, also when an exception leaves it."""
+        """The lock is free after the ``with`` block, also after an exception: a failed run must not block others."""
         with self.opened() as reopen:
             store, other = reopen(), reopen()
             with pytest.raises(UsageError), store.lock("test", 0):
@@ -441,7 +459,7 @@ class SharedStateCompliance(StateCompliance):
             assert reopen().load(WEB).serial == 0
 
     def test_a_reader_sees_every_commit_of_a_running_writer(self) -> None:
-        """A reader sees each commit of a running writer at once, and nothing of one that raised."""
+        """A reader, such as a plan during a run, sees each commit of the run at once, and nothing of a failed one."""
         with self.held() as (store, reopen):
             for serial in range(1, 4):
                 store.commit(WEB, Commit([record(f"/{serial}")]))

@@ -156,7 +156,7 @@ class AgeKey:
         self._recipients = recipients
 
     def wrap(self, data_key: bytes) -> dict[str, object]:
-        """Encrypt a data key to the identities themselves and to the listed recipients."""
+        """Encrypt a data key to the identities themselves and to the listed recipients: each of them can open it."""
         recipients = self._identities.recipients()
         if self._recipients:
             recipients += age.read_recipients(self._recipients)

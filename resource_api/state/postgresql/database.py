@@ -387,7 +387,10 @@ class FetchedRows:
         return cls(connection.execute(query, values, binary=True), url)
 
     def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
-        """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``."""
+        """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id. Raise ``StateError``.
+
+        The rows of one stack have the ids of such a range.
+        """
         rows = self._rows.get(table, [])
         first, end = (bisect_left(rows, limit, key=itemgetter(0)) for limit in (low, high))
         rows = rows[first:end]

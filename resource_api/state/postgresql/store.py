@@ -345,10 +345,13 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Return None: the cache of unchanged runs is for state on this machine."""
 
     def check(self) -> Sequence[str]:
-        """Verify the rows of all stacks and read the history; return lines about the stacks. Raises ``StateError``."""
+        """Verify the rows of all stacks and the history, for ``state check``; return lines about the stacks.
+
+        Raises ``StateError`` for the first damage.
+        """
 
         def verify(connection: Connection) -> list[str]:
-            """Return the lines about all stacks of one snapshot."""
+            """Verify all stacks of one snapshot, and return a line about each, for ``state check``."""
             with snapshot(connection):
                 rows = FetchedRows.fetch(connection, self._server.url)
                 databases.history(connection, None)  # only to see that its rows can be read
@@ -439,7 +442,10 @@ class PostgresqlStore(RowStore[LeasedSession]):
         """Save nothing."""
 
     def rekey(self, name: StackName, key: Key | None, *, drop_generations: bool = False) -> StackState:  # noqa: ARG002 - there are none
-        """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets."""
+        """Encrypt a stack under ``key`` with a new data key; with None keep only digests of its secrets.
+
+        The former key does not open anything that is written from now on.
+        """
         with self._writing() as session:
             session.number(name)
             stack = self._rows(name, self._data_keys.for_rekey)

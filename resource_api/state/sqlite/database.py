@@ -80,7 +80,10 @@ class Database:
             self._connection.close()
 
     def read(self, table: str, low: int = 0, high: int = 2**62) -> list[Row]:
-        """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id."""
+        """Return the verified rows of a table with ``low`` <= id < ``high``, ordered by id.
+
+        The rows of one stack have the ids of such a range.
+        """
         query = f"SELECT id, body, checksum FROM {table} WHERE id >= ? AND id < ? ORDER BY id"
         rows: list[Row] = self._execute(query, (low, high))
         if not are_intact(rows):
@@ -131,7 +134,7 @@ class Database:
         self._execute("VACUUM")
 
     def check(self) -> None:
-        """Verify the structure: pages, trees, free pages. Raises ``StateError``."""
+        """Verify the structure of the file, which the checksums of rows do not cover. Raises ``StateError``."""
         [(result, *_)] = self._execute("PRAGMA quick_check(1)")
         if result != "ok":
             raise damage(self.path, str(result).splitlines()[-1])
@@ -304,7 +307,10 @@ def state_errors(path: str) -> Iterator[None]:
 
 
 def _is_disk_full(error: sqlite3.Error, path: str) -> bool:
-    """Return whether an error of SQLite means a full disk; for its log files SQLite reports only an I/O error then."""
+    """Return whether an error of SQLite means a full disk, for a message with the cause.
+
+    If the disk is full for its log files, SQLite reports only an I/O error: then the free space decides.
+    """
     name = getattr(error, "sqlite_errorname", "")
     if not name.startswith("SQLITE_IOERR"):
         return str(name) == "SQLITE_FULL"
@@ -321,7 +327,10 @@ def _library() -> Any:
 
 
 def _connect(path: str, query: str) -> sqlite3.Connection:
-    """Open a connection with the settings of all connections; ``query`` is the end of its URI."""
+    """Open a connection with the settings that all connections need; ``query`` is the end of its URI.
+
+    SQLite reads the path as a part of the URI, so its special characters are encoded.
+    """
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     quoted = f"//{quoted}" if path.startswith("//") else quoted  # else its first name would be a host
     connection: sqlite3.Connection = _library().connect(

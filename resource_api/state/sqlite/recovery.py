@@ -85,7 +85,10 @@ def read_marker(path: str) -> Marker | None:
 
 
 def write_marker(path: str, marker: Marker) -> None:
-    """Write the marker of the database at ``path``. Raises ``StateError``; the former marker is then unchanged."""
+    """Write the marker of the database at ``path``, by which a later run notices that the database is older.
+
+    Raises ``StateError``; the former marker is then unchanged.
+    """
     body = {"known": sorted([*name, *version] for name, version in marker.versions.items()), "making": marker.creating}
     with errors_as(StateError, OSError, f"{path}.marker: cannot be written: "):
         private_files.replace(f"{path}.marker", json.dumps([_digest(body), body]).encode() + b"\n")
@@ -212,7 +215,10 @@ def _exchange(path: str, best: _Intact, marker: Marker) -> Iterator[str]:
 
 
 def _losses(before: Marker | None, best: _Intact) -> Iterator[str]:
-    """Yield a line for each stack that is missing or older in the restored database than in the former marker."""
+    """Yield, for the output of ``state recover``, a line for each stack of which the recovery has lost something.
+
+    Such a stack is missing or older in the restored database than in the former marker.
+    """
     if before is None:
         yield "the marker cannot be read: it is unknown how much is lost"
         return

@@ -62,7 +62,10 @@ def _runs_by_row_id(database: Database, name: StackName) -> dict[int, Mapping[st
 
 
 def read_history(database: Database, name: StackName | None = None) -> list[Mapping[str, object]]:
-    """Return the finished runs of a stack, or of all stacks, the oldest first. Raises ``StateError``."""
+    """Return the finished runs of a stack, or of all stacks, the oldest first, for the history.
+
+    Raises ``StateError`` for a run that cannot be read.
+    """
     try:
         runs: list[Mapping[str, object]] = list(decode_rows(database.read("run")))
         return [run for run in runs if name is None or (run["project"], run["stack"]) == name]
@@ -72,7 +75,10 @@ def read_history(database: Database, name: StackName | None = None) -> list[Mapp
 
 
 def remove_unreadable(database: Database) -> int:
-    """Delete the finished runs that cannot be read; return their number. Call it within a transaction."""
+    """Delete the finished runs that cannot be read, for ``state recover``; return their number.
+
+    Otherwise they would end every listing of the history. Call it within a transaction.
+    """
     unreadable = [row_id for row_id in database.ids("run") if not _is_readable(database, row_id)]
     database.delete("run", unreadable)
     return len(unreadable)
@@ -90,9 +96,10 @@ def _is_readable(database: Database, row_id: int) -> bool:
 
 
 def write_file(path: str, run: str, content: bytes) -> None:
-    """Write the file of a run of the database at ``path``, and remove the oldest ones beyond the limits.
+    """Write the file of a run, its document for later display, and remove the oldest files beyond the limits.
 
-    Raises ``OSError``; no part of the file remains then. A content above the limit of all files is not written.
+    ``path`` is that of the database. Raises ``OSError``; no part of the file remains then. A content above the limit
+    of all files together is not written.
     """
     directory = f"{path}.runs"
     if len(content) > BYTES:

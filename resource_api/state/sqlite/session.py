@@ -187,7 +187,7 @@ class WriteSession:
             self.write_marker()
 
     def remove(self, name: StackName) -> None:
-        """Remove a stack from the marker, then delete its rows and its runs in one transaction."""
+        """Delete the rows and the runs of a stack in one transaction, after it was removed from the marker."""
         header = self.open_for_writing().refreshed().headers[name]
         self.stop_expecting(name)  # first: a kill between the two must not look like a lost stack
         with self.transaction() as database:

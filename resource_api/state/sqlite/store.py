@@ -92,7 +92,10 @@ class SqliteStore(RowStore[WriteSession]):
         return CachedConclusion(entry.content, load_records)
 
     def check(self) -> Sequence[str]:
-        """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
+        """Verify everything that is stored, for ``state check``; return lines about the intact parts.
+
+        Raises ``StateError`` for damage, with the effect that ``state recover`` would have.
+        """
         find_data_key = self._data_keys.for_check
         try:
             with self._guard, self._reading() as opened:
@@ -209,7 +212,10 @@ class SqliteStore(RowStore[WriteSession]):
                 _save_conclusion(session.opened, label, self._stack(session, name), keys, content)
 
     def recover(self, timeout: float) -> Sequence[str]:
-        """Replace a damaged database by its newest intact generation; return each action and loss."""
+        """Replace a damaged database by its newest intact generation, for ``state recover``; return actions and losses.
+
+        A history that cannot be read is repaired, too, also in an intact database.
+        """
         databases.prepare_directory(self.path)
         with self._guard, self._lock.held(timeout):
             databases.check_not_newer(self.path)
@@ -232,7 +238,7 @@ class SqliteStore(RowStore[WriteSession]):
         return ""
 
     def _recover_history(self) -> list[str]:
-        """Remove the finished runs that cannot be read; return a line about them, or none."""
+        """Remove the finished runs that cannot be read; return a line about them, for ``state recover``, or none."""
         with self._reading() as opened:
             if opened is None:
                 return []
@@ -349,7 +355,7 @@ def _cache_directory(path: str) -> str:
 def _remove_oldest(path: str) -> None:
     """Remove all but the newest entries of the cache of the database at ``path``.
 
-    Otherwise those of manifests that are no longer applied would never be removed.
+    Otherwise the entries of manifests that are no longer applied would stay forever.
     """
     with os.scandir(_cache_directory(path)) as files:
         entries = [file for file in files if file.name != _IDENTITY]
