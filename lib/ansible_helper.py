@@ -52,9 +52,9 @@ def text(path: str) -> str:
 
 
 def run(full: str, args: dict[str, Any], options: dict[str, Any], *, only_arguments: bool) -> None:
-    """Run a module in this process, which it ends by ``sys.exit``; it prints its result.
+    """Run a module in this process; the module prints its result and ends the process by ``sys.exit``.
 
-    ``only_arguments``: the module checks its arguments and does nothing else.
+    ``only_arguments``: the module checks its arguments and does nothing else, for the validation of a manifest.
     """
     basic: Any = importlib.import_module("ansible.module_utils.basic")
     settings = {f"_ansible_{name}": value for name, value in options.items()}

@@ -86,7 +86,11 @@ class AnsibleProcess:
         self._chunks = self._process.chunks(self._seconds_left)
 
     def call(self, context: Context, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request; return the helper's answer. If there is none in time, end it and raise ``ResourceError``."""
+        """Send a request; return the helper's answer.
+
+        If the helper does not answer in time, or ends, close it and raise ``ResourceError``: the caller starts another
+        one for the next request.
+        """
         self._until = time.monotonic() + LIMIT if context.deadline is None else context.deadline
         data = json.dumps(request).encode() + b"\n"
         with suppress(BrokenPipeError):

@@ -72,7 +72,7 @@ def opened(fd: int, name: str = ".") -> Iterator[int]:
 
 
 def read_tree(top: str, is_ignored: Callable[[str], bool], most: int) -> Tree:
-    """Return the tree of a directory, without following links in it.
+    """Return the tree of a directory, without following links in it, to compare it with another or to change it.
 
     Raise ``OSError``, and ``ResourceError`` for more than ``most`` members, too many levels, or a mount point.
     """

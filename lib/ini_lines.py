@@ -136,7 +136,10 @@ def syntax(path: str) -> Syntax:
 
 
 def _first(patterns_by_name: Mapping[Name, Sequence[str]], path: str) -> Name | None:
-    """Return the first name of which a glob pattern matches the path of a file, such as ``*/my.cnf``, or None."""
+    """Return the first name of which a glob pattern matches a path, such as ``*/my.cnf``; None if the path is unknown.
+
+    The tables of this module have such patterns, to determine the syntax of a file.
+    """
     return next(
         (name for name, patterns in patterns_by_name.items() if any(fnmatchcase(path, text) for text in patterns)), None
     )

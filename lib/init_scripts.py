@@ -122,7 +122,7 @@ class ScriptProvider(services.ServiceProvider):
         return {name: Service(states.get(name, services.NOT_FOUND), enabled.get(name, False)) for name in names}
 
     def _set_enable(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
-        """Enable or disable a service at boot if that differs."""
+        """Enable or disable a service at boot if that differs; refuse ``mask``, which only systemd has."""
         enable = should.get("enable")
         if enable == "mask":
             raise ResourceError(f"{name} cannot be masked: {self.system} does not know that; declare 'enable: false'")
@@ -162,7 +162,10 @@ def _is_script(name: str) -> bool:
 
 
 def _process_exists(pidfile: str) -> bool:
-    """Return whether the process in a pidfile exists and has not ended; False without such a file."""
+    """Return whether the process in a pidfile exists and has not ended; False without such a file.
+
+    A service that was killed may leave its pidfile, and its process may wait as a zombie for its parent.
+    """
     with suppress(OSError), os.fdopen(os.open(pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         number = PID.fullmatch(file.read(64).decode("ascii", "replace"))
         if number is not None:

@@ -107,7 +107,10 @@ def _write(path: Path, lines: list[str]) -> None:
 
 
 def _value(attribute: str, field: str) -> Any:
-    """Return the attribute's value for a field of shadow(5), or its value for "no limit" if the field is no number."""
+    """Return the attribute's value for a field of shadow(5): the inverse of ``_text``.
+
+    An empty field, or one that the system's programs would not read as a limit, gives the value for "no limit".
+    """
     number = _number(field, otherwise=-1)
     if attribute == "expiry":
         return NONE[attribute] if not 0 <= number <= LAST else time.strftime("%Y-%m-%d", time.gmtime(number * DAY))

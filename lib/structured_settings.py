@@ -242,7 +242,10 @@ def check_index(index: int, length: int, key_path: KeyPath, *, removal: bool) ->
 
 
 def nested(key_path: KeyPath, value: Any) -> Any:
-    """Return a value within the new mappings and arrays of a key path: ``{"a": [value]}`` for ``a[0]``."""
+    """Return a value within new mappings and arrays: ``{"a": [value]}`` for the key path ``a[0]``.
+
+    ``key_path`` is the part of a path that a document lacks, which is added as one value.
+    """
     for step in reversed(key_path):
         if isinstance(step, int):
             check_index(step, 0, key_path, removal=False)

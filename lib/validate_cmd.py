@@ -43,7 +43,8 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
 def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
     """Return path → the check of a file's new content by each ``validate_cmd`` that its resources declare.
 
-    Names of ``changes`` begin with the path. A command that several of them declare runs once.
+    The functions that write a file call the check before the file gets its name. Names of ``changes`` begin with the
+    path. A command that several resources of a file declare runs once.
     """
     commands: dict[str, list[str | Sequence[str]]] = {}
     for name, change in changes.items():

@@ -312,7 +312,7 @@ def _completed(difference: Difference, planned: Planned) -> Difference:
 def predicted_values(planned: Planned, should: Resource) -> Resource:
     """Return the planned values of undeclared attributes, to which other resources may refer.
 
-    ``UNKNOWN`` where only the change yields it, None where the change removes it.
+    A value is ``UNKNOWN`` if only the change yields it, and None if the change removes it.
     """
     if not (planned.state or planned.unknown or planned.changes):
         return {}

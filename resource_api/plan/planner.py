@@ -733,10 +733,11 @@ class InputCollector:
         return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
 
     def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
-        """Return attribute → the resource that it refers to and that is deleted in a replacement, its lost source.
+        """Return attribute → its lost source, and the attributes whose source may turn out not to be lost.
 
-        A resource that was created from such a value cannot stay. With create_first the old source stays meanwhile: it
-        is not lost. Also return the attributes whose lost source may turn out to need no replacement.
+        A lost source is a resource that the value refers to and that its replacement deletes before it creates the new
+        one: a resource that was created from such a value may not be able to stay. With create_first the old source
+        exists until its dependents are changed, and is not lost.
         """
         lost_sources, conditional = {}, set()
         for name, sources in entry.sources.items():
@@ -751,7 +752,8 @@ class InputCollector:
     def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
         """Return replaced entry → a resource outside of the ``selected`` ones that would have to be replaced with it.
 
-        It was created from a value of that entry and cannot stay without it: the replacement fails, and names it.
+        The resource was created from a value of that entry and cannot stay without it. The run must not replace it, so
+        that the replacement of the entry fails, with an error that names the resource.
         """
         dependents = {}
         for entry in self._catalog.entries if self._replaced else ():

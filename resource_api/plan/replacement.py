@@ -315,8 +315,9 @@ def host_of(catalog: Catalog, entry: Entry) -> Entry | None:
 def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
     """Return whether a resource must be deleted while the source of an attribute's value is replaced.
 
-    It must if by the type or the manifest only a new resource gets another value of the attribute. This is enough for
-    resources outside of the targets: they are not read, so no provider can plan further reasons for them.
+    It must be deleted if only a new resource can have another value of the attribute, by its type (``init_only``) or by
+    the manifest (``replace_on_changes``). Only resources outside of the targets are decided here: they are not read, so
+    that no provider can plan further reasons.
     """
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:
@@ -464,8 +465,8 @@ _HINT: Final = "set lifecycle.protect to false first"
 def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = True) -> str:
     """Return the error for deleting a protected resource, or "" if it is not protected.
 
-    ``record``: its protection counts, too. ``declared``: whether a manifest declares it; an orphan has to be declared
-    again first, to lift the protection.
+    ``record``: without a declared ``protect`` the recorded one counts. ``declared``: whether a manifest declares the
+    resource; the protection of an orphan can be lifted only by a new declaration, which the error then advises.
     """
     if not entry.is_protected(record):
         return ""
@@ -532,8 +533,8 @@ def _hosted_keys(host: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
 def _replaced_sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:
     """Yield those of the ``replaced`` steps (by entry's index) that may change the configuration of a provider.
 
-    ``instance``: the provider, whose pending configuration refers to resources. A value that is known in spite of the
-    replacement does not count.
+    Such a step may put the provider's resources out of reach. ``instance``: the provider, whose pending configuration
+    refers to values of resources. A value that is known in spite of the replacement does not count.
     """
     for path in catalog.scope.paths(dict(instance.pending)):
         entry = catalog.find(path.root) if isinstance(path.root, Reference) else None

@@ -62,7 +62,10 @@ def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Re
 
 
 def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource, is_: Resource | None) -> Any:
-    """Return the value of a path into a resource in sync: declared, or else read. Raises ``ValueError`` without one."""
+    """Return the value that a reference has in a resource in sync: the declared value, or else the one that was read.
+
+    Raises ``ValueError`` if there is neither.
+    """
     attribute = path.keys[0]
     is_concrete = attribute in should and should[attribute] is not UNKNOWN
     if is_concrete and not is_completed(path, definition, should):

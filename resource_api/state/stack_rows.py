@@ -137,7 +137,10 @@ class Header(NamedTuple):
         return b"" if self.sealing is not None else bytes.fromhex(self.content["salt"])
 
     def state(self, data_key: DataKey | None = None) -> StackState:
-        """Return the part of the state that is in the header: no records, owed refreshes or intents."""
+        """Return the part of the state that is in the header, to which a reader adds the rows.
+
+        It has no records, owed refreshes or intents.
+        """
         return StackState(
             *self.name,
             *self.version,
@@ -535,9 +538,10 @@ def verify_checksums(database: RowReader) -> None:
 
 
 def verify(database: RowReader, find_data_key: FindDataKey) -> dict[StackName, StackState]:
-    """Read everything, the structure included; return the states. Raises ``StateError``.
+    """Read and verify everything, the structure included; return the states, for ``state check`` and a recovery.
 
-    ``find_data_key``: an encrypted stack for which it returns None is verified by checksums only.
+    Raises ``StateError`` for any damage. ``find_data_key``: an encrypted stack for which it returns None is verified by
+    checksums only.
     """
     database.check()
     return {

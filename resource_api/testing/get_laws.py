@@ -298,7 +298,7 @@ class GetLaws(FoundationLaws):
         @settings(deadline=None, suppress_health_check=list(HealthCheck))
         @given(generated_resources(harness.definition, resources))
         def law(resource: Resource) -> None:
-            """Canonicalize twice: the second time nothing changes."""
+            """Canonicalize twice: the second time nothing changes, otherwise each plan would show a difference."""
             once = _canonicalize_or_reject(harness, resource)
             changed = sorted(once.keys() ^ resource.keys())
             assert not changed, f"canonicalize adds or drops {changed}: it must keep {resource}"

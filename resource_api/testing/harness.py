@@ -257,7 +257,7 @@ class Harness:
         return rows
 
     def listing(self, provider: object = None) -> list[Resource] | None:
-        """Return the rows of all resources, or None if the provider cannot list them."""
+        """Return the rows of all resources, or None if the provider cannot list them, which is allowed."""
         try:
             return self.get(None, provider)
         except CannotList:

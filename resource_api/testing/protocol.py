@@ -102,7 +102,10 @@ class Conversation(AbstractContextManager["Conversation"]):
         return answer
 
     def end(self, *, hang_up: bool = False) -> int:
-        """Wait until the program ends; return its exit code. ``hang_up``: close its standard input before."""
+        """Wait until the program ends; return its exit code.
+
+        ``hang_up``: close its standard input before, as the end of a run does.
+        """
         if hang_up:
             self._hang_up()
         self._until = time.monotonic() + PATIENCE

@@ -134,7 +134,7 @@ class StateCompliance:
 
     @contextmanager
     def held(self) -> Iterator[tuple[Store, Reopen]]:
-        """Yield a store under its lock, and the function that opens it again, to read what was written."""
+        """Yield a store under its lock, and the function that opens it again, to read the written state."""
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):

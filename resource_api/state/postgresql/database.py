@@ -261,7 +261,10 @@ class ServerConnection:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn errors into ``StateError``; close a lost connection and raise the error after which ``run`` retries."""
+        """Turn errors of the database into ``StateError``, with advice for the user.
+
+        If the connection is lost, close it and raise an error of its own, after which ``run`` may try again.
+        """
         try:
             yield
         except errors.InsufficientPrivilege as error:
@@ -340,7 +343,10 @@ def _tables_exist(connection: Connection, url: str) -> bool:
 
 
 def _check_format(versions: list[object], url: str) -> None:
-    """Raise ``StateError`` unless the database has one format that this version reads."""
+    """Raise ``StateError`` unless the database has one format that this version reads.
+
+    The tables of another program or of a newer version must be neither misread nor changed.
+    """
     if len(versions) != 1 or not isinstance(versions[0], int):
         msg = f"{url}: the schema {SCHEMA} is not one of resource-api; name another database"
     elif versions[0] > VERSION:
@@ -438,7 +444,11 @@ class CollectedRows:
             self._deleted.get(table, set()).discard(row[0])
 
     def delete(self, table: str, ids: Iterable[int]) -> None:
-        """Collect rows to delete, by their ids; those of them that were collected to be written are not written."""
+        """Collect rows to delete, by their ids.
+
+        A row that was collected to be written before is not written: the statement executes all parts at once, without
+        an order.
+        """
         for row_id in ids:
             self._rows.get(table, {}).pop(row_id, None)
             self._deleted.setdefault(table, set()).add(row_id)
@@ -486,7 +496,7 @@ def _storable(part: object) -> object:
 
 
 def history(connection: Connection, name: StackName | None) -> list[Mapping[str, object]]:
-    """Return the finished runs of a stack, or of all, in the order in which they ended."""
+    """Return the history: the finished runs of a stack, or of all stacks for None, in the order in which they ended."""
     condition, values = ("", ()) if name is None else ("WHERE project = %s AND stack = %s", name)
     query = f"SELECT project, stack, entry FROM {SCHEMA}.run {condition} ORDER BY number"
     rows = connection.execute(query, values).fetchall()
@@ -494,7 +504,7 @@ def history(connection: Connection, name: StackName | None) -> list[Mapping[str,
 
 
 def report(connection: Connection, run: str) -> bytes | None:
-    """Return the report of a run as JSON, or None."""
+    """Return the report of an earlier run as JSON, for its display, or None if none was saved."""
     query = f"SELECT report FROM {SCHEMA}.run WHERE run = %s AND report IS NOT NULL ORDER BY number DESC LIMIT 1"
     row = connection.execute(query, (run,)).fetchone()
     return None if row is None else json.dumps(row[0]).encode()

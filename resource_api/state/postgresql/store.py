@@ -157,7 +157,10 @@ class LeasedSession:
         return self._leases[name]
 
     def change(self, name: StackName, stack: StackRows, change: Callable[[CollectedRows], object]) -> StackState:
-        """Apply ``change`` to a stack and write it; return the state afterwards. Raise ``StateError``."""
+        """Apply ``change`` to a stack and write the rows that it collects; return the state afterwards.
+
+        Raise ``StateError``. After a failure the stack is read again before its next use.
+        """
         try:
             rows = CollectedRows()
             change(rows)
@@ -383,7 +386,10 @@ class PostgresqlStore(RowStore[LeasedSession]):
             raise damage(self._server.url, error.message) from error
 
     def _rows(self, name: StackName, find_data_key: FindDataKey) -> StackRows | None:
-        """Return the rows of a stack, or None where nothing is recorded of it."""
+        """Return the rows of a stack as the database has them now, or None if nothing is recorded of it.
+
+        ``find_data_key`` decides which key may open the stack.
+        """
 
         def read(connection: Connection) -> StackRows | None:
             """Return the rows of a stack in one snapshot, or None if it has none; verify that they are its own."""
@@ -398,7 +404,10 @@ class PostgresqlStore(RowStore[LeasedSession]):
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
-        """Begin a run of ``command``; stacks are locked when claimed or written. Raise ``RuntimeError`` in a run."""
+        """Hold a session for one run of ``command``; each stack is locked when it is claimed or first written.
+
+        Raise ``RuntimeError`` if this store has a run already.
+        """
         with self._guard:
             if self._session is not None:
                 raise RuntimeError("a store has one run at a time")

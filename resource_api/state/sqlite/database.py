@@ -192,7 +192,10 @@ def _has_log(path: str) -> bool:
 
 
 def create(path: str) -> None:
-    """Create an empty database at ``path``, atomically: under another name first, then renamed."""
+    """Create an empty database at ``path``: under another name first, then renamed.
+
+    A run that is killed meanwhile thus leaves no incomplete database at ``path``.
+    """
     new = f"{path}.new"
     remove(new)
     with state_errors(path):
@@ -240,8 +243,8 @@ def prepare_directory(path: str) -> None:
 def check_permissions(path: str) -> None:
     """Raise ``StateError`` for a directory or file that another user owns or can write to; a missing one passes.
 
-    Another user could change the state there, and by it what a run as root deletes. The database itself must not be a
-    symbolic link.
+    Another user could change the state there, and by it the resources that a run as root deletes. The database itself
+    must not be a symbolic link.
     """
     for location in (os.path.dirname(path), path):
         try:

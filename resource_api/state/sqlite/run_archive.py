@@ -114,7 +114,7 @@ def write_file(path: str, run: str, content: bytes) -> None:
 
 
 def read_file(path: str, run: str) -> bytes | None:
-    """Return the content of a run's file, or None without one. Raises ``OSError``."""
+    """Return the content of a run's file, to display an earlier run, or None without one. Raises ``OSError``."""
     directory = f"{path}.runs"
     for name in _file_names(directory):
         if _run_of(name) == run:

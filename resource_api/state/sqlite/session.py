@@ -71,7 +71,10 @@ def open_state(path: str, *, write: bool = False) -> OpenState | None:
 
 
 def _check_losses(path: str, marker: Marker | None, headers: Mapping[StackName, Header]) -> None:
-    """Raise ``StateError`` for a stack that is missing or older in the database than in its ``marker``."""
+    """Raise ``StateError`` for a stack that is missing or older in the database than in its ``marker``.
+
+    A run with an outdated state, such as that of a restored backup, would create resources a second time.
+    """
     versions = {name: header.version for name, header in headers.items()}
     if marker is not None and any(marker.losses(versions)):
         marker = read_marker(path)  # a writer may have changed both since it was read
