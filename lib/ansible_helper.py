@@ -113,6 +113,8 @@ def collector() -> Any:
     base: Any = importlib.import_module("ansible.plugins.callback").CallbackBase
 
     class Collector(base):  # type: ignore[misc] # the class is known to Ansible's interpreter only
+        """Prints the result of each task, whether it succeeds, fails or is skipped."""
+
         CALLBACK_VERSION = 2.0
         CALLBACK_TYPE = "stdout"
         CALLBACK_NAME = "collector"

@@ -362,8 +362,8 @@ class _Planner:
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:
         """Return the step of an orphan that is decided without reading it; None for an orphan that has to be read.
 
-        An orphan that is forgotten in any case need not be read, and one whose type is missing cannot be, which is an
-        error. A purged orphan is never forgotten in any case: it may have no record, which the reasons come from.
+        An orphan that is forgotten in any case need not be read. An orphan whose type is missing cannot be read, which
+        is an error. A purged orphan has to be read: it may have no record, and the reasons to forget come from records.
         """
         inputs = self.collector.inputs(entry, self.steps)
         if inputs.orphan is not OrphanKind.PURGED and (reason := reason_to_forget(entry, inputs)):

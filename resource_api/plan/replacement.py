@@ -73,7 +73,8 @@ def decide_replacement(
 def replace_predecessor(entry: Entry, predecessor: Record, inputs: DecisionInputs) -> Decision:
     """Return the decision to replace a recorded resource by the declared one of the same title with other namevars.
 
-    Namevars identify a resource and cannot be changed: the old resource is deleted and a new one is created.
+    Namevars and the provider instance identify a resource and cannot be changed: the old resource is deleted and a new
+    one is created.
     """
     old, new = (entry.definition.named_row(name) for name in (predecessor.name, entry.name))
     differences = tuple(Difference(name, old[name], new[name]) for name in new if old[name] != new[name])

@@ -313,7 +313,7 @@ def leave_out(
 
 
 def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQueries) -> bool:
-    """Return whether an excluded resource exists; if its provider cannot be called now, whether its record says so.
+    """Return whether an excluded resource exists; if it cannot be read now, whether it is recorded as existing.
 
     Without the record, all resources that require it would be left out before the provider is installed or configured.
     """

@@ -195,6 +195,8 @@ def _runtime_with_refusal(harness: Harness, name: Name, readable: Collection[str
     provider: Any = harness.provider_class
 
     class Refusing(provider):  # type: ignore[misc] # the author's class, known only now
+        """The author's provider on a system that refuses one resource."""
+
         def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
             super().set(context, _ChangesWithRefusal(changes, name, readable), **extra)
 
@@ -224,11 +226,12 @@ def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
     definition.settle = settle
 
     class Lagging(provider):  # type: ignore[misc] # the author's class, known only now
-        def get(self, context: object, names: Collection[Name] | None = None) -> list[Resource]:
-            """Return the rows of a service that shows a change late, for the laws of the option ``settle``.
+        """The author's provider for a service that shows changes late, for the laws of the option ``settle``."""
 
-            During the lag after a change they are the rows from before it, afterwards the present ones, which are
-            stored to be shown during the next lag.
+        def get(self, context: object, names: Collection[Name] | None = None) -> list[Resource]:
+            """Return the rows from before the last change until its lag is over, and the present rows afterwards.
+
+            The present rows are stored, to be shown during the lag of the next change.
             """
             arguments = [names] if "simple_get_filter" in definition.features else []
             rows = {definition.name_of(row): dict(row) for row in super().get(context, *arguments)}
@@ -242,7 +245,7 @@ def _runtime_with_lag(harness: Harness, lag: Lag, settle: float) -> Runtime:
         def set(self, context: object, changes: Mapping[Name, Change], **extra: object) -> None:
             """Make the changes at once, and let ``get`` show them only after a lag, as a service with caches does.
 
-            Creations are counted: a run that takes the resource for absent meanwhile would create it twice.
+            Creations are counted for the law that no run creates a resource twice because it still seems absent.
             """
             lag.created += [name for name, change in changes.items() if change.is_ is None]
             lag.visible_at = math.inf  # until the end of the call is known
