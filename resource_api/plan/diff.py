@@ -81,8 +81,9 @@ def compare(
 ) -> list[Difference]:
     """Return every difference between ``is_`` and ``should``, ``ensure`` first.
 
-    The provider's ``insync`` compares, if it has one. Write-only values, which cannot be read, are compared with those
-    recorded in ``inputs``; without it, as after a ``set``, they count as equal. Raises ``ComparisonError``.
+    The provider's ``insync`` compares, if it has one. Write-only values, which cannot be read, are compared with the
+    recorded ones in ``inputs``. After a ``set`` they cannot be verified: a caller without ``inputs`` gets no difference
+    for them. Raises ``ComparisonError``.
     """
     if functions.insync is None:
         differences = diff(entry.definition, is_, should)

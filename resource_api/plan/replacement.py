@@ -338,7 +338,8 @@ def is_triggered(step: Step) -> bool:
 def has_transient_reason(step: Step) -> bool:
     """Return whether the reason of a replacement exists in this run only, such as the change of another resource.
 
-    If the run is interrupted, the next one replaces the resource only if it is recorded as tainted.
+    The next run would not have that reason: if this run is interrupted before the replacement, only a record as tainted
+    leads the next one to make it.
     """
     replacement = step.decision.replacement
     return replacement is not None and replacement.reason in _TRANSIENT

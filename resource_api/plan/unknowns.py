@@ -90,9 +90,10 @@ def pending_value(catalog: Catalog, entry: Entry, name: str, resolve: Callable[[
 
 
 def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the manifest's outputs by name, ``UNKNOWN`` without a value yet, and the problems of failed ones.
+    """Return name → value of the manifest's outputs, and the problems of outputs whose expressions fail.
 
-    An output with the name of an input has the same secret parts, so that passing on a secret does not reveal it.
+    A value that is not known yet is ``UNKNOWN``. An output with the name of an input has the same secret parts, so that
+    passing on a secret does not reveal it.
     """
     values, problems = {}, []
     for name, value in catalog.manifest.outputs.items():

@@ -34,7 +34,7 @@ _held: set[int] = set()
 
 
 def _close_inherited() -> None:
-    """Close the descriptors of the parent's locks in a forked child, which would hold them beyond the parent's end."""
+    """Close the descriptors of the parent's locks in a forked child: they would keep the locks after the parent's end."""
     for fd in _held:
         with suppress(OSError):
             os.close(fd)
@@ -116,7 +116,7 @@ class Lock:
             return None
 
     def _acquire(self, timeout: float) -> None:
-        """Try until the lock is taken or the time is over. Raises ``StateLocked``."""
+        """Try to lock the file until that succeeds or the time is over. Raises ``StateLocked`` with the holder."""
         deadline = time.monotonic() + timeout
         while not self._try_lock():
             remaining = deadline - time.monotonic()

@@ -115,7 +115,7 @@ class Conversation(AbstractContextManager["Conversation"]):
         return self._process.exit_code
 
     def _hang_up(self) -> None:
-        """Close the program's standard input, unless that was done."""
+        """Close the program's standard input, by which it learns that the run has ended; once only."""
         if self._requests >= 0:
             os.close(self._requests)
             self._requests = -1

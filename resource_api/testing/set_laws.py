@@ -75,7 +75,7 @@ class NameLaws(FoundationLaws):
     ) -> None:
         """Names with quotes, spaces, options or commands are refused, or are the names of the created resources.
 
-        No other resource changes, nothing of them is executed, and a deletion leaves none behind.
+        No other resource changes, no command in a name is executed, and a deletion removes every created resource.
         """
         harness.require("ensurable", "readable")
         monkeypatch.chdir(tmp_path)

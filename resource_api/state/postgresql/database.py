@@ -359,7 +359,10 @@ def _check_format(versions: list[object], url: str) -> None:
 
 
 def create_tables(connection: Connection, url: str) -> None:
-    """Create the tables unless they exist, all or none, also if two first runs do it at once. Raise ``StateError``."""
+    """Create the tables unless they exist, all or none. Raise ``StateError`` for a database in another encoding.
+
+    A lock in the database makes a second first run wait for this one.
+    """
     if connection.info.parameter_status("server_encoding") != "UTF8":
         encoding = connection.info.parameter_status("server_encoding")
         raise StateError(f"{url}: the database has the encoding {encoding}; state needs one with ENCODING 'UTF8'")

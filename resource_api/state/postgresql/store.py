@@ -270,7 +270,8 @@ class LeasedSession:
     def _renew_all(self) -> None:
         """Renew every lease until the session ends, in a thread; the next write notices a lease that was lost.
 
-        A statement of another thread that takes longer than a lease is ended with its connection: the server hangs.
+        A statement of another thread that takes longer than a lease means that the server hangs: the connection is
+        ended, so that the other thread gets an error instead of waiting forever.
         """
         while not self._ended.wait(self._seconds / _RENEWALS):
             if not self._guard.acquire(timeout=self._seconds):
@@ -483,7 +484,10 @@ class PostgresqlStore(RowStore[LeasedSession]):
             yield session
 
     def _open_stack(self, session: LeasedSession, name: StackName) -> StackRows:
-        """Return a stack for its first use in a session, claimed: as it is written, or a new one."""
+        """Return a stack for its first use in a session: read from the database, or a new one if it has none.
+
+        It is claimed before it is read, so that no other run changes it afterwards.
+        """
         number = session.number(name)
         stack = self._rows(name, self._data_keys.for_use)
         return stack or StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))

@@ -87,7 +87,7 @@ def remove_unreadable(database: Database) -> int:
 def _is_readable(database: Database, row_id: int) -> bool:
     """Return whether a finished run can be shown: its row is undamaged, and of the present form.
 
-    A recovery removes a run that cannot: it would end every listing of the history.
+    A recovery removes all other runs, each of which would end every listing of the history.
     """
     try:
         return all(run["project"] and run["stack"] for run in decode_rows(database.read("run", row_id, row_id + 1)))

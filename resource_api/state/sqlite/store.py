@@ -52,7 +52,7 @@ class SqliteStore(RowStore[WriteSession]):
         self._lock = Lock(path)
 
     def load(self, name: StackName) -> StackState:
-        """Return the state of a stack: in a run as the run has written it, otherwise as it is read now."""
+        """Return the state of a stack: in a run that of the session, which has the run's writes, else as read now."""
         with self._guard:
             if self._session is not None:
                 return self._stack(self._session, name).state
@@ -257,7 +257,10 @@ class SqliteStore(RowStore[WriteSession]):
                 _validate_conclusions(self.path)
 
     def _open_stack(self, session: WriteSession, name: StackName) -> StackRows:
-        """Return a stack for its first use in a session: as it is written, or a new one."""
+        """Return a stack for its first use in a session: read from the database, or a new one if it has none.
+
+        A new stack gets the next free number, which determines the ids of its rows.
+        """
         headers = session.opened.headers if session.opened else {}
         if session.opened and name in headers:
             return self._read(session.opened, name)
