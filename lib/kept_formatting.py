@@ -30,9 +30,10 @@ def edit(
 ) -> str:
     """Return a text in which ``values`` are set at their key paths, and settings with the value ``MISSING`` removed.
 
-    ``parse`` returns the plain content, to verify the result; ``load`` and ``dump`` keep comments; ``convert(old,
-    new)`` returns a new value in the style of the old one; ``largest``: the limit of mappings, arrays and values in a
-    file, checked before the slow library reads it. Raise ``ResourceError`` if any further value would change too.
+    The user's comments and layout are kept. ``parse`` returns the plain content, to verify the result; ``load`` and
+    ``dump`` keep comments; ``convert(old, new)`` returns a new value in the style of the old one; ``largest``: the
+    limit of mappings, arrays and values in a file, checked before the slow library reads it. Raise ``ResourceError`` if
+    any further value would change too.
     """
     expected = plain(parse(text), largest)
     document = load(text)

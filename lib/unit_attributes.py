@@ -19,9 +19,8 @@ NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,255}(@[A-Za-z0-9:_\\@-][
 def packages(should: Mapping[str, Any]) -> list[str]:
     """Return the possible titles of the package that brings a unit, so that the unit comes after that package.
 
-    They are the name of the unit without its suffix, and without its instance.
-    ``openvpn@home.service`` and its drop-in ``openvpn@home.service.d/limits.conf`` are of ``openvpn@home`` or
-    ``openvpn``.
+    They are the name of the unit without its suffix, and without its instance. ``openvpn@home.service`` and its drop-in
+    ``openvpn@home.service.d/limits.conf`` are of ``openvpn@home`` or ``openvpn``.
     """
     stem = str(should["name"]).partition(".d/")[0]
     for suffix in SUFFIXES:

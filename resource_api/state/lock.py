@@ -34,7 +34,7 @@ _held: set[int] = set()
 
 
 def _close_inherited() -> None:
-    """Close the descriptors of the parent's locks in a forked child: they would keep the locks after the parent's end."""
+    """Close the descriptors of the parent's locks in a forked child, so that these locks end with the parent."""
     for fd in _held:
         with suppress(OSError):
             os.close(fd)

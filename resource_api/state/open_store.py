@@ -107,7 +107,7 @@ def _check_postgresql_url(url: str) -> None:
 
 
 def _invalid_postgresql_url() -> UsageError:
-    """Return the error for a URL that libpq cannot read; a password may stand anywhere in it."""
+    """Return the error for a URL that libpq cannot read. It quotes no part of it, as a password may stand anywhere."""
     msg = (
         f"--state postgresql:...: this is no valid URL; write {_FORM}, with %40 for '@' and %2F for '/' in a part of it"
     )

@@ -69,7 +69,7 @@ class RowStore(ABC, Generic[S]):
         """Return every stack of which anything is recorded, after ``names`` are claimed for the session."""
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
-        """Record the changes about to be made."""
+        """Record the changes about to be made: after a kill the next run knows which resources may have changed."""
         if intents:
             with self._writing() as session:
                 stack = self._stack(session, name)

@@ -237,7 +237,7 @@ class MemoryStore:
         return ""
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
-        """Record the changes about to be made."""
+        """Record the changes about to be made until a commit resolves them, as a durable store does."""
         state = self.load(name)
         codec.check_encodable(intents)  # raises for the values that a durable store refuses
         self._states[name] = state._replace(intents={**state.intents, **{intent.key: intent for intent in intents}})

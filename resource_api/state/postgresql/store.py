@@ -389,7 +389,7 @@ class PostgresqlStore(RowStore[LeasedSession]):
     def _rows(self, name: StackName, find_data_key: FindDataKey) -> StackRows | None:
         """Return the rows of a stack as the database has them now, or None if nothing is recorded of it.
 
-        ``find_data_key`` decides which key may open the stack.
+        ``find_data_key`` returns the key that opens the stack, for its use or for a change of the key.
         """
 
         def read(connection: Connection) -> StackRows | None:

@@ -231,7 +231,7 @@ def _losses(before: Marker | None, best: _Intact) -> Iterator[str]:
 
 
 def _verify(path: str, find_data_key: FindDataKey, *, immutable: bool) -> _Intact | None:
-    """Return the states in a database if every row is intact; None if not, and without the key of an encrypted stack.
+    """Return the states in a database if every row is intact; None if not, or if an encrypted stack cannot be opened.
 
     ``immutable``: no process writes to the file, as to a generation.
     """

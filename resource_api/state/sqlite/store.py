@@ -203,8 +203,8 @@ class SqliteStore(RowStore[WriteSession]):
     def save_conclusion(self, label: str, name: StackName, content: object, keys: Sequence[RecordKey]) -> None:
         """Save in the cache, under ``label``, the resources that the next run need not plan if the stack is unchanged.
 
-        The cache stores ``content``, the list of these resources, and the rows of the records with ``keys``, which must
-        be those of all records: the next run then loads single records by their positions among them.
+        The cache stores ``content``, the list of these resources, and the row ids of the records with ``keys``, which
+        must be those of all records: the next run loads single records by their positions in ``keys``.
         """
         with self._writing() as session:
             # Of encrypted state nothing is kept outside the database; without a database nothing was recorded.
