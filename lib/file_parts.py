@@ -78,8 +78,9 @@ def edit_files(
     split: Callable[[Any], tuple[File, Part]],
     edit: Callable[[File, Mapping[Part, Mapping[str, Any] | None], int], None],
 ) -> None:
-    """Edit each file once for all its changes, also after another file failed, and then raise the first failure.
+    """Edit each file once for all its changes; after all files, raise the first failure of one.
 
+    So the failure of one file does not prevent the changes of the others.
     ``split`` returns the file of a resource and its name there; ``edit`` receives the declared states by name, with
     secrets unwrapped and None for a removal, and the mode of a new file: private if any value is secret.
     """

@@ -59,7 +59,10 @@ def is_encrypted(content: bytes) -> bool:
 
 
 def load_key(content: bytes, passphrase: Sensitive[str] | None) -> PrivateKeyTypes:
-    """Return the private key of a PEM text. Raise ``ResourceError``, also for an encrypted one without a passphrase."""
+    """Return the private key of a PEM text.
+
+    Raise ``ResourceError`` for any other text, and for an encrypted key without its passphrase.
+    """
     if is_encrypted(content) and passphrase is None:
         raise ResourceError("is encrypted, and no passphrase is declared")
     secret = passphrase.reveal().encode() if passphrase is not None and is_encrypted(content) else None

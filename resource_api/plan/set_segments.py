@@ -251,7 +251,7 @@ class _Edges:
         return conditional_groups(step for step, removal in self._nodes if removal)
 
     def all(self) -> Iterator[Edge]:
-        """Yield every edge: puts after what they require, the two parts of a replacement, and the order of removals."""
+        """Yield every edge: puts after their requirements, the two parts of a replacement, the order of removals."""
         puts, removals = self._puts, self._removals
         for index, number in puts.items():
             yield from (Edge(puts[before], number) for before in self._required(index) if before in puts)
