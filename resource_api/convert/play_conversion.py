@@ -206,7 +206,7 @@ class PlayConversion:
         """Convert a loop to a declaration with `for_each`: ``item`` is ``${each.value}``."""
         collection = self._collection(loop, Expressions(TaskScope(self._names, task.variables)))
         self._names.check_collection(collection)
-        self._names.repeat_over(collection)
+        self._names.repeat_over(collection)  # an input that is repeated over gets the type of a collection
         # ``item`` of ``MAPPING | dict2items`` has a ``key`` and a ``value``, as that of `with_dict`
         kind = "with_dict" if _is_items(loop.collection) else loop.kind
         names = LoopNames(loop._replace(kind=kind), collection)

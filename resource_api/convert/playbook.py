@@ -454,7 +454,8 @@ class _Reader:
     def _arguments(self, module: str, value: object, options: object) -> dict[str, Any]:
         """Return a module's arguments, from a mapping or its free form (``src=a dest=b``).
 
-        ``options``: the task's ``args``, which have lower precedence.
+        ``options``: the task's ``args``, which have lower precedence. A text with the tag ``!unsafe`` (``Raw``) is not
+        read as the free form.
         """
         if isinstance(value, dict):
             arguments = dict(value)

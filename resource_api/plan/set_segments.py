@@ -350,21 +350,25 @@ class _Edges:
         """Yield the edges for old resources that an earlier run replaced, but could not remove any more.
 
         Each is removed after the users of its successor have changed, because they may still use the old one. A record
-        does not name the successor: it may be any of its type with create_first.
+        does not name the successor: it may be any resource of the same provider instance with create_first.
         """
         replaced: dict[str, list[int]] = {}
         for number in self._removals.values():
             record = self._nodes[number].step.record
             if record is not None and record.is_replaced:
                 replaced.setdefault(record.instance, []).append(number)
-        for index, user in self._puts.items() if replaced else ():
+        if not replaced:
+            return
+        for index, user in self._puts.items():
+            if not self._nodes[user].step.acts:
+                continue
             required = (
                 self._nodes[self._puts[prerequisite]].step
                 for prerequisite in self._required(index)
                 if prerequisite in self._puts
             )
             successors = {step.definition.instance for step in required if step.create_first}
-            for instance in successors & replaced.keys() if self._nodes[user].step.acts else ():
+            for instance in successors & replaced.keys():
                 yield from (Edge(user, number, automatic=True) for number in replaced[instance])
 
 
@@ -517,9 +521,11 @@ class SegmentBuilder:
         if self.closed or _needs_own_call(operation):
             return False
         if operation.step.entry.meta.on_failure != self.operations[0].step.entry.meta.on_failure:
-            return False  # a call waits for failures, and goes on in spite of ``--fail-fast``, as a whole
+            return False  # it would wait for other failures, or would not go on in spite of ``--fail-fast``
+        if _name(operation) in self._names:  # the removal of a replaced resource and its creation, for example
+            return False
         first, last = self.operations[0].number, operation.number
-        if _name(operation) in self._names or any(first < number <= last for number in self._begins):
+        if any(first < number <= last for number in self._begins):  # a late stage begins between them
             return False
         return not self._needs_result(operation)
 

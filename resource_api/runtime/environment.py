@@ -201,7 +201,10 @@ class RunEnvironment(ResourceReader):
 
     @property
     def compiler(self) -> ManifestCompiler:
-        """A new compiler for one run: it collects the files of that run's assets, to warn if others can change them."""
+        """A new compiler for one run: it collects the files of that run's assets, to warn if others can change them.
+
+        The files of the command's inputs, read before, are a part of that collection.
+        """
         compiler = ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs, self._contents)
         compiler.input_files = self.input_files
         return compiler
@@ -269,8 +272,8 @@ class RunEnvironment(ResourceReader):
     def _wait(self, acquire: Callable[[float], object], attempt: float) -> None:
         """Call ``acquire`` to get a lock within ``lock_timeout``; its argument is the number of seconds to wait.
 
-        If progress is shown, it is called again and again for ``attempt`` seconds: the display shows the holder of the
-        lock in between, which may change. Raise ``StateLocked``.
+        If progress is shown, many short calls of ``attempt`` seconds replace the one long call: the holder of the lock
+        may change, and the display shows the present one after each call. Raise ``StateLocked`` after the timeout.
         """
         if self.run.progress is None or not self.lock_timeout:
             acquire(self.lock_timeout)

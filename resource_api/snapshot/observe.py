@@ -138,7 +138,10 @@ class _SnapshotQueries:
         return self._snapshot.due(entry, should)
 
     def readiness(self, instance: str, resolve: Callable[[ExpressionPath], Any], /) -> Readiness:
-        """Configure an instance if its values are known by now, then read its resources; return whether it is ready."""
+        """Configure an instance if its values are known by now, then read its resources; return whether it is ready.
+
+        An instance with values that are not known yet is a failure too, and nothing is read.
+        """
         readiness = self._deferred.configure(instance, resolve)
         if not readiness.failure and instance in self._unread:
             self._read(*self._unread.pop(instance))

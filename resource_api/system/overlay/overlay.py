@@ -168,10 +168,11 @@ def _where_to_cover(path: str) -> str:
 
 
 def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
-    """Cover a file or directory of the machine on the new root, copy a link, and skip the rest.
+    """Make an entry of the machine's root visible on the new root, so that nothing done there changes the machine.
 
-    A socket, for example, would lead to a service outside. ``on``: the mount of the entry. A file is read-only: an
-    overlay covers directories alone.
+    A directory is made and gets an overlay, unless its mount ``on`` is left out or the rehearsal makes a new one. A file
+    is bound read-only, as there are overlays of directories alone. A link is copied. The rest is skipped: a socket, for
+    example, would lead to a service outside.
     """
     target = f"{ROOT}{entry.path}"
     if entry.is_symlink():
