@@ -418,7 +418,8 @@ def _stands_alone(step: Step) -> bool:
     """Return whether declaration, row and record alone decide about the resource of a step that is in sync.
 
     Then it can be left out of a later plan while all three are unchanged. Its type has no secret and no configuration,
-    its declaration no implementation and no expression; its values are plain data and equal the row's.
+    its declaration no implementation and no expression. Its values are plain data, as only such rows have a digest, and
+    equal the row's: a looser comparison of the provider may change without them.
     """
     entry, row, definition = step.entry, step.is_, step.entry.definition
     if row is None or definition.secret or definition.config.attributes:

@@ -170,9 +170,9 @@ def _where_to_cover(path: str) -> str:
 def _cover_entry(entry: os.DirEntry[str], on: MountedTree) -> None:
     """Make an entry of the machine's root visible on the new root, so that nothing done there changes the machine.
 
-    A directory is made and gets an overlay, unless its mount ``on`` is left out or the rehearsal makes a new one. A file
-    is bound read-only, as there are overlays of directories alone. A link is copied. The rest is skipped: a socket, for
-    example, would lead to a service outside.
+    A directory is made and gets an overlay, unless its mount ``on`` is left out or the rehearsal makes a new one. A
+    file is bound read-only, as there are overlays of directories alone. A link is copied. The rest is skipped: a
+    socket, for example, would lead to a service outside.
     """
     target = f"{ROOT}{entry.path}"
     if entry.is_symlink():
