@@ -246,13 +246,13 @@ def expected(
     access, default = read(status, attributes)
     directory = stat.S_ISDIR(status.st_mode)
     executable = directory or any(access[key] & 1 for key in OF_MODE)
-    own: Acl = {}
+    access_entries: Acl = {}
     inherited: Acl = {}
     for entry in declared:
         if directory or not entry.default:
             bits = entry.bits & ~1 if entry.conditional and not executable else entry.bits
-            (inherited if entry.default else own)[entry.key] = bits
-    new_access = _combined(access, own, inclusive=inclusive)
+            (inherited if entry.default else access_entries)[entry.key] = bits
+    new_access = _combined(access, access_entries, inclusive=inclusive)
     if not inherited and (inclusive or not default):
         return new_access, {}
     # A default list needs the three entries of a mode too.

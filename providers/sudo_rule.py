@@ -246,8 +246,8 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
         return str(reveal(should["content"]))
     present = is_ if is_ and "content" not in is_ else {}
     rule = _format({**present, **{key: value for key, value in reveal(should).items() if value is not None}})
-    old = (_read(str(DIRECTORY / name)) or "").removesuffix("\n").split("\n") if present.get("user") else []
-    lines = [line if _parse(line) == {} else rule for line in old] or [rule]
+    present_lines = (_read(str(DIRECTORY / name)) or "").removesuffix("\n").split("\n") if present.get("user") else []
+    lines = [line if _parse(line) == {} else rule for line in present_lines] or [rule]
     return "\n".join([*lines, ""])
 
 

@@ -66,11 +66,13 @@ class Provider(init_scripts.ScriptProvider):
 
     def states(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return name → state: of OpenRC's own scripts in one call, of others by a call of each script."""
-        own = {name for name in names if _is_own(name)}
-        lines = self.rc_status("--nocolor", "--servicelist", log="debug").stdout.splitlines() if own else []
+        openrc_scripts = {name for name in names if _is_own(name)}
+        lines = self.rc_status("--nocolor", "--servicelist", log="debug").stdout.splitlines() if openrc_scripts else []
         states = {match[1]: match[2] for line in lines if (match := LINE.fullmatch(line))}
         return {
-            name: states.get(name, init_scripts.UNKNOWN) if name in own else self.state_by_script(name, self.ask)
+            name: states.get(name, init_scripts.UNKNOWN)
+            if name in openrc_scripts
+            else self.state_by_script(name, self.ask)
             for name in names
         }
 

@@ -258,7 +258,7 @@ class EdgeBuilder:
         other failures instead of those that it would inherit. All handlers are collected in ``failure_handlers``.
         """
         self.failure_handlers += [resource for resource in resources if resource.meta.on_failure]
-        for text in self._not_inherited(declared, lambda meta: meta.on_failure):
+        for text in self._direct_references(declared, lambda meta: meta.on_failure):
             handlers = [resource for resource in resources if text in resource.meta.on_failure]
             for target in self._resolve(declared, "on_failure", text):
                 yield from (Edge(target.index, handler.index, on_failure=True) for handler in handlers)
@@ -269,7 +269,7 @@ class EdgeBuilder:
         A trigger must have changed before the resource is replaced, and the target of ``deleted_with`` contains the
         resource. The edge of ``deleted_with`` is automatic: it gives way to an explicit relationship.
         """
-        for text in self._not_inherited(declared, lambda meta: meta.lifecycle.replace_triggered_by):
+        for text in self._direct_references(declared, lambda meta: meta.lifecycle.replace_triggered_by):
             for target in self._resolve(declared, "lifecycle", text):
                 yield from (Edge(target.index, resource.index) for resource in resources)
         whole = self._deleted_with(declared)
@@ -277,7 +277,7 @@ class EdgeBuilder:
             parts = (resource for resource in resources if resource is not whole)
             yield from (Edge(whole.index, resource.index, automatic=True) for resource in parts)
 
-    def _not_inherited(
+    def _direct_references(
         self, declared: Entry | ComponentInstance, select: Callable[[Meta], Sequence[str]]
     ) -> Sequence[str]:
         """Return the references in the metaparameter that ``select`` returns, without inherited ones.

@@ -353,7 +353,7 @@ class _Planner:
             return self._undecided_step(entry, should, failure, unknown, noop=noop, may_help=later or self.has_changes)
         inputs, functions = self.collector.inputs(entry, self.steps), self.queries.functions(entry.instance)
         if unknown and row is not None:
-            inputs = inputs._replace(excluded=self._certainly_different(entry, unknown, row, functions))
+            inputs = inputs._replace(excluded=self._excluded_attributes(entry, unknown, row, functions))
         decision = decide(entry, row, should, functions, inputs)
         if decision.action not in CREATING:
             should = effective_should(entry, row, should, decision.unaffected)
@@ -485,7 +485,7 @@ class _Planner:
         should, problem = unknowns.complete_should(entry, values, functions)
         return should, tuple(name for name, value in values.items() if is_unknown(value)), problem
 
-    def _certainly_different(
+    def _excluded_attributes(
         self, entry: Entry, unknown: Sequence[str], row: Resource, functions: ProviderFunctions
     ) -> Collection[str]:
         """Return the ``unknown`` attributes that certainly differ from a row: no value of ``${...}`` makes them equal.
